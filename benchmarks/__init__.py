@@ -1,0 +1,1 @@
+"""Measurements behind docs/results.md; run one with `python -m benchmarks.NAME [--quick]`."""

@@ -1,0 +1,1 @@
+"""Developer commands; run one with `python -m scripts.NAME`."""
