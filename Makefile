@@ -1,0 +1,48 @@
+.DEFAULT_GOAL := help
+PYTHON_VENV := .venv/bin/python
+BENCHMARKS := $(filter-out harness __init__,$(basename $(notdir $(wildcard benchmarks/*.py))))
+
+.PHONY: help setup demo test golden check format lint types regen bench bench-quick sample clean
+
+help: ## List these commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: ## Make .venv with everything a developer needs
+	@bash -euc 'source scripts/lib.sh; install_project relax test dev'
+
+demo: ## Compile, run and profile the Fashion-MNIST network
+	@./scripts/demo
+
+test: ## Run the tests (ARGS="-k conv" goes to pytest)
+	@./scripts/test $(ARGS)
+
+golden: ## Rewrite the tests' golden files
+	@./scripts/test --update-golden
+
+check: ## Run everything CI runs
+	@./.ci/run
+
+format: setup ## Format the code and apply safe lint fixes
+	@$(PYTHON_VENV) -m ruff format . && $(PYTHON_VENV) -m ruff check --fix .
+
+lint: setup ## Run the linter
+	@$(PYTHON_VENV) -m ruff check .
+
+types: setup ## Run the type checker
+	@$(PYTHON_VENV) -m mypy
+
+regen: setup ## Write every generated file
+	@$(PYTHON_VENV) -m scripts.regen
+
+bench: setup ## Run all benchmarks and record their results
+	@for name in $(BENCHMARKS); do $(PYTHON_VENV) -m benchmarks.$$name || exit 1; done
+	@$(PYTHON_VENV) -m scripts.regen
+
+bench-quick: setup ## Run all benchmarks, reduced; record nothing
+	@for name in $(BENCHMARKS); do $(PYTHON_VENV) -m benchmarks.$$name --quick || exit 1; done
+
+sample: setup ## Make the Fashion-MNIST sample from Debian's dataset-fashion-mnist
+	@$(PYTHON_VENV) -m scripts.make_fashion_mnist_sample
+
+clean: ## Remove build products and caches, keep .venv
+	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
