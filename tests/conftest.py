@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.golden_files import check_golden
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # CI must fail or pass the same way twice; elsewhere new examples are welcome.
@@ -34,14 +36,9 @@ def repository() -> Path:
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Return `check(name, text)`, which compares text with `golden/<name>` beside the test file."""
     folder = request.path.parent / "golden"
-    update = request.config.getoption("--update-golden")
+    update = bool(request.config.getoption("--update-golden"))
 
     def check(name: str, text: str) -> None:
-        path = folder / name
-        if update:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        assert path.exists(), f"{path} is missing: run pytest with --update-golden"
-        assert text == path.read_text(encoding="utf-8")
+        check_golden(folder / name, text, update)
 
     return check
