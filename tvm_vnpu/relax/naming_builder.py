@@ -1,0 +1,59 @@
+"""A BlockBuilder that gives every call it binds the name of the node being imported."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+
+from tvm_vnpu.relax.names import call_name, identifier, with_name
+
+
+def is_operator_call(expr: object) -> bool:
+    """Return whether `expr` is a call of a Relax operator (shape arithmetic is none)."""
+    return (
+        isinstance(expr, tvm.ir.Call)
+        and isinstance(expr.op, tvm.ir.Op)
+        and str(expr.op.name).startswith("relax.")
+    )
+
+
+class NamingBlockBuilder(relax.BlockBuilder):
+    """Bind nested calls one by one, each with the current node's name in its span."""
+
+    def __init__(self) -> None:
+        """Start with no current node."""
+        super().__init__()
+        self.node_name = ""
+
+    def emit(self, expr: relax.Expr, name_hint: str = "") -> relax.Var:
+        """Bind an expression to a variable named `name_hint`, by default after node and operator."""
+        named = self._named(expr)
+        return super().emit(named, identifier(name_hint or self._inner_name(named)))
+
+    def normalize(self, expr: relax.Expr) -> relax.Expr:
+        """Bind nested calls and infer the type; the outermost call stays unbound."""
+        return super().normalize(self._named(expr))
+
+    def _inner_name(self, expr: relax.Expr) -> str:
+        if not self.node_name:
+            return "value"
+        if not is_operator_call(expr):
+            return f"{self.node_name}_item"
+        operator = str(expr.op.name).rsplit(".", 1)[-1]
+        return f"{self.node_name}_{operator}"
+
+    def _named(self, expr: relax.Expr) -> relax.Expr:
+        if isinstance(expr, relax.TupleGetItem):
+            return relax.TupleGetItem(self._bound(expr.tuple_value), expr.index)
+        if not is_operator_call(expr):
+            return expr
+        args = [self._bound(arg) for arg in expr.args]
+        if all(new.same_as(old) for new, old in zip(args, expr.args)) and call_name(expr):
+            return expr
+        call = tvm.ir.Call(expr.op, args, expr.attrs, list(expr.ty_args), expr.span)
+        return with_name(call, self.node_name) if self.node_name else call
+
+    def _bound(self, expr: relax.Expr) -> relax.Expr:
+        if is_operator_call(expr) or isinstance(expr, relax.TupleGetItem):
+            return self.emit(expr)
+        return expr

@@ -1,0 +1,94 @@
+"""Clean an ONNX graph before import: every node named, constant nodes folded."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+# Folding a dequantize would lose the integer weight; the others have no fixed value.
+_NEVER_FOLDED = frozenset(
+    "QuantizeLinear DequantizeLinear DynamicQuantizeLinear Bernoulli RandomNormal RandomUniform "
+    "RandomNormalLike RandomUniformLike Multinomial Dropout If Loop Scan".split()
+)
+_MAX_FOLDED_BYTES = 1 << 26
+
+
+def cleaned(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy with unique node names and without nodes that compute constants.
+
+    A nameless node gets the name of its first output.
+    """
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    name_nodes(result.graph)
+    fold_constant_nodes(result)
+    return result
+
+
+def name_nodes(graph: onnx.GraphProto) -> None:
+    """Give every node of a graph a name of its own, in place."""
+    taken: set[str] = set()
+    for node in graph.node:
+        base = node.name or next((output for output in node.output if output), node.op_type)
+        name, suffix = base, 1
+        while name in taken:
+            name, suffix = f"{base}_{suffix}", suffix + 1
+        taken.add(name)
+        node.name = name
+
+
+def fold_constant_nodes(model: onnx.ModelProto) -> None:
+    """Replace nodes with constant inputs only by initialisers, in place, leaving Q and DQ alone."""
+    graph = model.graph
+    initialisers = {tensor.name: tensor for tensor in graph.initializer}
+    outputs = {value.name for value in graph.output}
+    kept = []
+    for node in graph.node:
+        values = _constant_outputs(node, initialisers, outputs, model)
+        if values is None:
+            kept.append(node)
+            continue
+        for name, value in zip(node.output, values):
+            tensor = numpy_helper.from_array(np.asarray(value), name)
+            initialisers[name] = tensor
+            graph.initializer.append(tensor)
+    del graph.node[:]
+    graph.node.extend(kept)
+
+
+def _constant_outputs(
+    node: onnx.NodeProto,
+    initialisers: dict[str, onnx.TensorProto],
+    graph_outputs: set[str],
+    model: onnx.ModelProto,
+) -> list[np.ndarray] | None:
+    """Return the values of a foldable node's outputs, or None to keep the node."""
+    if node.op_type in _NEVER_FOLDED or node.domain not in ("", "ai.onnx"):
+        return None
+    if any(output in graph_outputs for output in node.output):
+        return None
+    if any(name and name not in initialisers for name in node.input):
+        return None
+    used = [initialisers[name] for name in node.input if name]
+    if sum(tensor.ByteSize() for tensor in used) > _MAX_FOLDED_BYTES:
+        return None
+    return _evaluate(node, used, model)
+
+
+def _evaluate(
+    node: onnx.NodeProto, inputs: list[onnx.TensorProto], model: onnx.ModelProto
+) -> list[np.ndarray] | None:
+    graph = onnx.helper.make_graph(
+        [node], "constant", [], [onnx.ValueInfoProto(name=name) for name in node.output], inputs
+    )
+    single = onnx.helper.make_model(
+        graph, opset_imports=model.opset_import, ir_version=model.ir_version
+    )
+    try:
+        values = ReferenceEvaluator(single).run(None, {})
+    except Exception:  # the evaluator raises any type; a node it cannot run is imported instead
+        return None
+    simple = all(isinstance(value, (np.ndarray, np.generic)) for value in values)
+    return list(values) if simple else None

@@ -1,0 +1,166 @@
+"""ONNX operators imported in the form the vNPU patterns match, where TVM's own converter differs.
+
+A converter takes the builder, the Relax inputs and the parsed attributes. It returns an expression,
+or None to continue with TVM's converter on the attributes it has put in order.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from runtime_sim.errors import VnpuError
+from tvm_vnpu.relax.naming_builder import NamingBlockBuilder
+
+Attrs = dict[str, Any]
+Inputs = Sequence[relax.Expr | None]
+Converter = Callable[[NamingBlockBuilder, Inputs, Attrs], "relax.Expr | None"]
+
+
+def constant_array(expr: relax.Expr | None) -> np.ndarray | None:
+    """Return the value of a Relax constant, or None for anything else."""
+    return expr.value.numpy() if isinstance(expr, tvm.ir.GenericConst) else None
+
+
+def _input(inputs: Inputs, index: int) -> relax.Expr | None:
+    return inputs[index] if index < len(inputs) else None
+
+
+def _scalar(expr: relax.Expr | None) -> float | None:
+    value = constant_array(expr)
+    return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
+
+
+def _static_shape(expr: relax.Expr) -> list[int | None]:
+    return [int(dim) if hasattr(dim, "value") else None for dim in expr.ty.shape]
+
+
+def _clipped(data: relax.Expr, low: float, high: float) -> relax.Expr:
+    """Return data limited to [low, high]; when low > high the result is high, as in ONNX."""
+    low = -math.inf if math.isnan(low) else low
+    high = math.inf if math.isnan(high) else high
+    dtype = str(data.ty.dtype)
+    if low == -math.inf and high == math.inf:
+        return data
+    if high == math.inf and low == 0.0 and dtype.startswith("float"):
+        return relax.op.nn.relu(data)
+    if high == math.inf:
+        return relax.op.maximum(data, relax.const(low, dtype))
+    if low == -math.inf:
+        return relax.op.minimum(data, relax.const(high, dtype))
+    return relax.op.clip(data, min(low, high), high)
+
+
+def convert_clip(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> relax.Expr | None:
+    """Import Clip with constant bounds, from attributes or inputs, as one operator."""
+    data = inputs[0]
+    bounds = []
+    for index, name, default in ((1, "min", -math.inf), (2, "max", math.inf)):
+        bound = _input(inputs, index)
+        value = float(attrs.get(name, default)) if bound is None else _scalar(bound)
+        if value is None:
+            return None
+        bounds.append(value)
+    return _clipped(data, bounds[0], bounds[1])
+
+
+def _extremum(
+    builder: NamingBlockBuilder, inputs: Inputs, name: str, operator: Callable[..., relax.Expr]
+) -> relax.Expr | None:
+    if len(inputs) != 2 or all(isinstance(item, tvm.ir.GenericConst) for item in inputs):
+        return None
+    data, bound = inputs if _scalar(inputs[1]) is not None else (inputs[1], inputs[0])
+    limit = _scalar(bound)
+    producer = builder.lookup_binding(data) if isinstance(data, relax.Var) else None
+    if name == "min" and limit is not None and _is_operator(producer, "relax.nn.relu"):
+        return _clipped(producer.args[0], 0.0, limit)
+    if name == "min" and limit is not None and _is_operator(producer, "relax.maximum"):
+        low = _scalar(producer.args[1])
+        if low is not None:
+            return _clipped(producer.args[0], low, limit)
+    if limit == 0.0 and name == "max":
+        return relax.op.nn.relu(data)
+    return operator(data, bound)
+
+
+def _is_operator(expr: relax.Expr | None, name: str) -> bool:
+    return isinstance(expr, tvm.ir.Call) and expr.op.same_as(tvm.ir.Op.get(name))
+
+
+def convert_min(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> relax.Expr | None:
+    """Import Min of two; Min(Relu(x), 6) is a clip."""
+    return _extremum(builder, inputs, "min", relax.op.minimum)
+
+
+def convert_max(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> relax.Expr | None:
+    """Import Max of two; Max(x, 0) is relu."""
+    return _extremum(builder, inputs, "max", relax.op.maximum)
+
+
+def convert_sum(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> relax.Expr | None:
+    """Import Sum as a chain of additions."""
+    if all(isinstance(item, tvm.ir.GenericConst) for item in inputs):
+        return None
+    return functools.reduce(relax.op.add, inputs)
+
+
+def explicit_pads(
+    mode: str, size: int, kernel: int, stride: int, dilation: int
+) -> tuple[int, int]:
+    """Return the padding (before, after) of an ONNX auto_pad mode along one axis."""
+    if mode == "VALID":
+        return 0, 0
+    total = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+    small, large = total // 2, total - total // 2
+    return (small, large) if mode == "SAME_UPPER" else (large, small)
+
+
+def _resolve_auto_pad(data: relax.Expr, kernel: Sequence[int], attrs: Attrs) -> None:
+    """Turn auto_pad into explicit pads: all begins, then all ends, as ONNX orders them."""
+    mode = bytes(attrs.pop("auto_pad", b"NOTSET")).decode("utf-8")
+    if mode == "NOTSET":
+        return
+    spatial = _static_shape(data)[2:]
+    if mode != "VALID" and None in spatial:
+        raise VnpuError(
+            f"node {attrs['tvm_custom']['name']!r} pads by {mode}",
+            seen=f"input shape {data.ty.shape}",
+            limit="height and width have to be known",
+            fix="give the input shapes with --shape",
+        )
+    rank = len(spatial)
+    strides = attrs.get("strides", [1] * rank)
+    dilations = attrs.get("dilations", [1] * rank)
+    pairs = [
+        explicit_pads(mode, int(size or 0), kernel[axis], strides[axis], dilations[axis])
+        for axis, size in enumerate(spatial)
+    ]
+    attrs["pads"] = tuple(before for before, _ in pairs) + tuple(after for _, after in pairs)
+
+
+def convert_conv(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> None:
+    """Make the padding of Conv explicit."""
+    weight_shape = _static_shape(inputs[1])
+    _resolve_auto_pad(inputs[0], attrs.get("kernel_shape", weight_shape[2:]), attrs)
+
+
+def convert_pool(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> None:
+    """Make the padding of a pooling operator explicit."""
+    _resolve_auto_pad(inputs[0], attrs["kernel_shape"], attrs)
+
+
+CONVERTERS: dict[str, Converter] = {
+    "AveragePool": convert_pool,
+    "Clip": convert_clip,
+    "Conv": convert_conv,
+    "Max": convert_max,
+    "MaxPool": convert_pool,
+    "Min": convert_min,
+    "Sum": convert_sum,
+}
