@@ -28,7 +28,11 @@ class Rewriter:
     """Rebuilds one straight-line function; subclasses override `rewrite`."""
 
     def __init__(self, function: relax.Function) -> None:
-        """Prepare to rebuild `function`; `definitions` holds the value of every old variable."""
+        """Prepare to rebuild `function`.
+
+        `definitions` maps every old variable to its value, `uses` to the variables computed from it;
+        the function's result counts as one more use.
+        """
         self.function = function
         self.builder = relax.BlockBuilder()
         self.replaced: dict[relax.Var, relax.Expr] = {}
@@ -39,6 +43,10 @@ class Rewriter:
             self.definitions[binding.var] = binding.value
             for var in used_vars(binding.value):
                 self.uses.setdefault(var, []).append(binding.var)
+        caller = relax.Var("caller", relax.ObjectType())
+        for var in used_vars(function.body.body):
+            self.uses.setdefault(var, []).append(caller)
+        self._parameters = {str(param.name) for param in function.params}
 
     def rewrite(self, var: relax.Var, value: relax.Expr) -> relax.Expr:
         """Return the expression an old variable stands for from now on; `value` has new operands."""
@@ -48,7 +56,10 @@ class Rewriter:
         """Bind a new expression, its calls named after the source node if one is given."""
         if node is not None and isinstance(value, tvm.ir.Call) and call_name(value) is None:
             value = with_name(value, node)
-        new = self.builder.emit(value, identifier(name))
+        name = identifier(name)
+        while name in self._parameters:
+            name += "_value"
+        new = self.builder.emit(value, name)
         self.built[new] = self.builder.lookup_binding(new)
         return new
 
