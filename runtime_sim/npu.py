@@ -49,7 +49,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class NpuConfig:
-    """One NPU: array shape, memories, rates and capabilities. Sizes in bytes unless named `_kib`."""
+    """One NPU: array shape, memories, rates, capabilities. Sizes are bytes unless named `_kib`."""
 
     name: str
     array_rows: int = 16
@@ -181,7 +181,9 @@ def load(name_or_path: str | Path | NpuConfig) -> NpuConfig:
             return from_toml(path.read_text(encoding="utf-8"), path.stem)
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
-                f"cannot read NPU configuration {text}", seen=error, fix="give a readable .toml file"
+                f"cannot read NPU configuration {text}",
+                seen=error,
+                fix="give a readable .toml file",
             ) from error
     if text not in presets():
         raise ConfigError(
@@ -219,9 +221,7 @@ def from_dict(table: dict[str, Any], name: str) -> NpuConfig:
     if "region_memory" in values:
         values["region_memory"] = tuple(values["region_memory"])
     if "capabilities" in values:
-        values["capabilities"] = _record(
-            Capabilities, values["capabilities"], "capabilities", name
-        )
+        values["capabilities"] = _record(Capabilities, values["capabilities"], "capabilities", name)
     return validate(_record(NpuConfig, values, "", name))
 
 

@@ -1,4 +1,4 @@
-"""Encode and decode command streams: arrays of shape (commands, 16), dtype uint64, little endian."""
+"""Encode and decode command streams: little-endian uint64 arrays of shape (commands, 16)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,8 @@ def decode(stream: bytes | Words) -> list[dict[str, int]]:
         index = np.flatnonzero(opcodes == opcode)
         if int(opcode) not in BY_OPCODE:
             raise DecodingError(
-                f"command {index[0]}: unknown opcode", seen=f"0x{int(opcode):02x}",
+                f"command {index[0]}: unknown opcode",
+                seen=f"0x{int(opcode):02x}",
                 fix="compile for this ISA version",
             )
         _decode_rows(words[index], int(opcode), index, commands)

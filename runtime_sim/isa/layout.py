@@ -52,7 +52,9 @@ def _check_bits(mnemonic: str, slots: tuple[Slot, ...]) -> None:
     for slot in slots:
         bits = slot.mask << slot.low_bit
         if used[slot.word] & bits:
-            raise ValueError(f"{mnemonic}.{slot.field.name}: bits of word {slot.word} assigned twice")
+            raise ValueError(
+                f"{mnemonic}.{slot.field.name}: bits of word {slot.word} assigned twice"
+            )
         used[slot.word] |= bits
 
 

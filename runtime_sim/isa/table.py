@@ -79,7 +79,9 @@ def _dma(what: str) -> tuple[Field, ...]:
         Field(f"dram_stride{i}", 32, f"DRAM bytes between steps of n{i}", signed=True)
         for i in range(3)
     )
-    counts = tuple(extent(f"n{i}", f"steps of dimension {i} (0 is the outermost)") for i in range(3))
+    counts = tuple(
+        extent(f"n{i}", f"steps of dimension {i} (0 is the outermost)") for i in range(3)
+    )
     spm_strides = tuple(
         Field(f"spm_stride{i}", 28, f"SPM bytes between steps of n{i}") for i in range(3)
     )
@@ -100,15 +102,25 @@ _DMA_TIMING = (
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
-        "LOAD", 0x01, Queue.LD, _dma("source"),
-        "Copy a 4-D strided box from DRAM to SPM.", _DMA_TIMING,
+        "LOAD",
+        0x01,
+        Queue.LD,
+        _dma("source"),
+        "Copy a 4-D strided box from DRAM to SPM.",
+        _DMA_TIMING,
     ),
     Instruction(
-        "STORE", 0x02, Queue.ST, _dma("destination"),
-        "Copy a 4-D strided box from SPM to DRAM.", _DMA_TIMING,
+        "STORE",
+        0x02,
+        Queue.ST,
+        _dma("destination"),
+        "Copy a 4-D strided box from SPM to DRAM.",
+        _DMA_TIMING,
     ),
     Instruction(
-        "CONV", 0x10, Queue.MX,
+        "CONV",
+        0x10,
+        Queue.MX,
         (
             *_CONVOLUTION,
             extent("ic", "input channels of this command"),
@@ -121,7 +133,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "ceil(ic / rows), or ceil(kh * kw * ic / rows) when packed",
     ),
     Instruction(
-        "DWCONV", 0x11, Queue.MX,
+        "DWCONV",
+        0x11,
+        Queue.MX,
         (
             *_CONVOLUTION,
             extent("c", "input channels"),
@@ -133,24 +147,33 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "+ rows + cols - 2",
     ),
     Instruction(
-        "REQUANT", 0x20, Queue.VX,
+        "REQUANT",
+        0x20,
+        Queue.VX,
         (
             Field("acc_addr", 24, "ACC element of output (0, 0, 0)"),
             Field("acc_stride", 16, "ACC elements from a pixel to the next"),
-            extent("h", "rows"), extent("w", "columns"), extent("c", "channels"),
+            extent("h", "rows"),
+            extent("w", "columns"),
+            extent("c", "channels"),
             *spm_operand("out", "result"),
             _dtype("out_type", "result type"),
             Field("params", 28, "SPM address of one 12-byte record per channel"),
-            _ROUNDING, *_CLAMP,
+            _ROUNDING,
+            *_CLAMP,
         ),
         "Requantise ACC to SPM: clamp(round((acc + bias[c]) * scale[c]) + out_zp, lo, hi).",
         "ceil(h * w * c / lanes)",
     ),
     Instruction(
-        "ELTWISE", 0x21, Queue.VX,
+        "ELTWISE",
+        0x21,
+        Queue.VX,
         (
             Field("op", 3, "operation", choices=tuple(EltwiseOp)),
-            extent("h", "rows"), extent("w", "columns"), extent("c", "channels"),
+            extent("h", "rows"),
+            extent("w", "columns"),
+            extent("c", "channels"),
             *spm_operand("a", "first operand"),
             *spm_operand("b", "second operand"),
             Field("b_broadcast", 1, "1: the second operand has one channel, used for all"),
@@ -161,74 +184,113 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _zero_point("a_zp", "zero point of the first operand"),
             _zero_point("b_zp", "zero point of the second operand"),
             Field("left_shift", 5, "bits both operands gain before they are rescaled"),
-            Field("a_mult", 32, "multiplier of the first operand (float32 bits in FLOAT_RNE)", True),
+            Field(
+                "a_mult", 32, "multiplier of the first operand (float32 bits in FLOAT_RNE)", True
+            ),
             Field("a_shift", 8, "its shift", True),
-            Field("b_mult", 32, "multiplier of the second operand (float32 bits in FLOAT_RNE)", True),
+            Field(
+                "b_mult", 32, "multiplier of the second operand (float32 bits in FLOAT_RNE)", True
+            ),
             Field("b_shift", 8, "its shift", True),
-            Field("out_mult", 32, "multiplier of the result (float32 output scale in FLOAT_RNE)", True),
+            Field(
+                "out_mult", 32, "multiplier of the result (float32 output scale in FLOAT_RNE)", True
+            ),
             Field("out_shift", 8, "its shift", True),
-            _ROUNDING, *_CLAMP,
+            _ROUNDING,
+            *_CLAMP,
         ),
         "Combine two tensors element by element. Both are rescaled, combined, and the result is "
         "rescaled, offset and clamped; MUL multiplies the operands unscaled.",
         "ceil(h * w * c / lanes)",
     ),
     Instruction(
-        "MAXPOOL", 0x22, Queue.VX,
+        "MAXPOOL",
+        0x22,
+        Queue.VX,
         (
             _dtype("type", "element type"),
-            *spm_operand("in", "input"), *_IN_EXTENT,
-            *spm_operand("out", "result"), *_OUT_EXTENT,
-            extent("c", "channels"), *_WINDOW, *_PADDING,
-            Field("lo", 16, "lower clamp", signed=True), Field("hi", 16, "upper clamp", signed=True),
+            *spm_operand("in", "input"),
+            *_IN_EXTENT,
+            *spm_operand("out", "result"),
+            *_OUT_EXTENT,
+            extent("c", "channels"),
+            *_WINDOW,
+            *_PADDING,
+            Field("lo", 16, "lower clamp", signed=True),
+            Field("hi", 16, "upper clamp", signed=True),
         ),
         "Take the maximum of each window (padding never wins), then clamp.",
         "ceil(out_h * out_w * kh * kw * c / lanes)",
     ),
     Instruction(
-        "AVGPOOL", 0x23, Queue.VX,
+        "AVGPOOL",
+        0x23,
+        Queue.VX,
         (
             _dtype("in_type", "input type"),
-            *spm_operand("in", "input"), *_IN_EXTENT,
-            *spm_operand("out", "result"), *_OUT_EXTENT,
+            *spm_operand("in", "input"),
+            *_IN_EXTENT,
+            *spm_operand("out", "result"),
+            *_OUT_EXTENT,
             _dtype("out_type", "result type"),
-            extent("c", "channels"), *_WINDOW, *_PADDING,
+            extent("c", "channels"),
+            *_WINDOW,
+            *_PADDING,
             _zero_point("in_zp", "input zero point, subtracted from every value read"),
             Field("include_pad", 1, "1: padding counts as elements of value 0"),
             Field("params", 28, "SPM address of the records: record i serves windows of kh*kw - i"),
-            _ROUNDING, *_CLAMP,
+            _ROUNDING,
+            *_CLAMP,
         ),
         "Average each window: sum of (x - in_zp), requantised by the record that its count picks.",
         "ceil(out_h * out_w * kh * kw * c / lanes)",
     ),
     Instruction(
-        "CONVERT", 0x24, Queue.VX,
+        "CONVERT",
+        0x24,
+        Queue.VX,
         (
-            extent("h", "rows"), extent("w", "columns"), extent("c", "channels"),
+            extent("h", "rows"),
+            extent("w", "columns"),
+            extent("c", "channels"),
             *strided_operand("in", "input"),
             _dtype("in_type", "input type", _CONVERTIBLE),
             *strided_operand("out", "result"),
             _dtype("out_type", "result type", _CONVERTIBLE),
             _zero_point("in_zp", "input zero point (integer input)"),
-            Field("multiplier", 32, "fixed-point multiplier, or float32 bits of the input scale", True),
+            Field(
+                "multiplier", 32, "fixed-point multiplier, or float32 bits of the input scale", True
+            ),
             Field("shift", 8, "shift of a fixed-point multiplier", True),
             Field("out_scale", 32, "float32 bits of the output scale", True),
-            _ROUNDING, *_CLAMP,
+            _ROUNDING,
+            *_CLAMP,
         ),
         "Move, transpose and convert: quantise (float32 in), dequantise (float32 out) or rescale "
         "(both integer), with free strides on both sides.",
         "ceil(h * w * c / lanes)",
     ),
     Instruction(
-        "FENCE", 0x30, Queue.CTRL, (),
-        "The controller waits until every queue is idle.", "until all queues are idle",
+        "FENCE",
+        0x30,
+        Queue.CTRL,
+        (),
+        "The controller waits until every queue is idle.",
+        "until all queues are idle",
     ),
     Instruction(
-        "COUNTER", 0x31, Queue.CTRL, (Field("id", 16, "which counter"),),
-        "Latch the cycle counter: the timeline reports the cycle at which it was issued.", "0",
+        "COUNTER",
+        0x31,
+        Queue.CTRL,
+        (Field("id", 16, "which counter"),),
+        "Latch the cycle counter: the timeline reports the cycle at which it was issued.",
+        "0",
     ),
     Instruction(
-        "END", 0x3F, Queue.CTRL, (),
+        "END",
+        0x3F,
+        Queue.CTRL,
+        (),
         "End of the program: all queues drain, all semaphores must be zero.",
         "until all queues are idle",
     ),

@@ -1,0 +1,121 @@
+"""The machine: executes command streams on memories that belong to one call."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runtime_sim import plan as planning
+from runtime_sim.isa.codec import Words, as_words
+from runtime_sim.npu import NpuConfig, validate
+from runtime_sim.plan import Plan, Planned
+from runtime_sim.views import DRAM, REGIONS, IllegalCommand, memory_name
+
+Regions = Mapping[int, NDArray[np.uint8]]
+Trace = Callable[[Planned, Sequence[Any]], None]
+"""Called after each command with the command and all memories: SPM, ACC, region 0, region 1, ..."""
+
+PLAN_CACHE_ENTRIES = 64
+
+
+class PlanCache:
+    """A bounded, thread-safe cache of plans, keyed by the stream's hash and the configuration's."""
+
+    def __init__(self, entries: int = PLAN_CACHE_ENTRIES) -> None:
+        """Keep at most `entries` plans, dropping the least recently used."""
+        self._entries = entries
+        self._plans: OrderedDict[tuple[bytes, str], Plan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def get(self, words: Words, config: NpuConfig, digest: str) -> Plan:
+        """Return the plan of a stream, building it on first use; raises as `plan.build`."""
+        key = (hashlib.sha256(np.ascontiguousarray(words).data).digest(), digest)
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is not None:
+                self._plans.move_to_end(key)
+                return plan
+        plan = planning.build(words, config)
+        with self._lock:
+            self._plans[key] = plan
+            self._plans.move_to_end(key)
+            while len(self._plans) > self._entries:
+                self._plans.popitem(last=False)
+        return plan
+
+
+_SHARED_CACHE = PlanCache()
+
+
+class Machine:
+    """One NPU of a given configuration. Holds no memory contents: threads may share it."""
+
+    def __init__(self, config: NpuConfig, *, cache: PlanCache | None = None) -> None:
+        """Make a machine; raises ConfigError for an illegal configuration."""
+        self.config = validate(config)
+        self._digest = config.digest()
+        self._cache = _SHARED_CACHE if cache is None else cache
+
+    def plan(self, stream: bytes | Words) -> Plan:
+        """Return the stream's plan, from the cache if it was built before."""
+        return self._cache.get(as_words(stream), self.config, self._digest)
+
+    def execute(
+        self, stream: bytes | Words, regions: Regions, *, trace: Trace | None = None
+    ) -> None:
+        """Execute a stream in stream order, writing results into `regions` in place.
+
+        `regions` maps region numbers to contiguous 1-D uint8 arrays. SPM and ACC start at zero.
+        Streams are causal, so stream order is a legal order. Raises DecodingError or
+        IllegalCommand, naming the command, before anything is written.
+        """
+        plan = self.plan(stream)
+        memories = self.memories(regions)
+        check_regions(plan, regions)
+        run(plan, memories, trace)
+
+    def memories(self, regions: Regions) -> list[Any]:
+        """Return the buffers of a call, indexed by memory number: SPM, ACC, then the regions."""
+        buffers: list[Any] = [None] * (DRAM + REGIONS)
+        buffers[0] = np.zeros(self.config.spm_bytes, np.uint8)
+        buffers[1] = np.zeros(self.config.acc_elements, np.int32)
+        for region, data in regions.items():
+            buffers[DRAM + region] = data
+        return buffers
+
+
+def check_regions(plan: Plan, regions: Regions) -> None:
+    """Raise IllegalCommand, naming the command, if a plan reaches outside the regions given."""
+    if all(
+        region in regions and low >= 0 and high <= regions[region].nbytes
+        for region, (low, high) in plan.reach.items()
+    ):
+        return
+    for command, view in plan.dram:
+        data = regions.get(view.memory - DRAM)
+        if data is None:
+            raise IllegalCommand(
+                f"{command.title} uses {memory_name(view.memory)}, which is not bound",
+                limit="regions " + ", ".join(map(str, sorted(regions))),
+            )
+        planning.check_extent(command, view, data.nbytes)
+
+
+def run(plan: Plan, memories: Sequence[Any], trace: Trace | None = None) -> None:
+    """Run every step of a plan on `memories`; see `Machine.memories`."""
+    for command in plan.commands:
+        step = command.step
+        if step is not None:
+            value = step.compute(*[operand.read(memories) for operand in step.reads])
+            step.write.write(memories, value)
+        if trace is not None:
+            trace(command, memories)

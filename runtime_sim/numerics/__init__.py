@@ -1,0 +1,63 @@
+"""Saturation, rounding and requantisation: the only place in this project that holds them."""
+
+from __future__ import annotations
+
+from runtime_sim.numerics.records import (
+    RECORD_BYTES,
+    Records,
+    check_shifts,
+    pack_records,
+    record_dtype,
+    requantize_records,
+    unpack_records,
+)
+from runtime_sim.numerics.rounding import (
+    FIXED_POINT_MODES,
+    IDENTITY_MULTIPLIER,
+    IDENTITY_SHIFT,
+    INT32_MAX,
+    INT32_MIN,
+    SHIFT_MAX,
+    SHIFT_MIN,
+    NumericsError,
+    clamp,
+    clamp_float,
+    doubling_high_mul,
+    float32_bits,
+    float32_from_bits,
+    quantize_multiplier,
+    requantize,
+    round_half_away,
+    rounding_divide_by_power,
+    saturate_int32,
+    saturating_add_int32,
+)
+
+__all__ = [
+    "FIXED_POINT_MODES",
+    "IDENTITY_MULTIPLIER",
+    "IDENTITY_SHIFT",
+    "INT32_MAX",
+    "INT32_MIN",
+    "RECORD_BYTES",
+    "SHIFT_MAX",
+    "SHIFT_MIN",
+    "NumericsError",
+    "Records",
+    "check_shifts",
+    "clamp",
+    "clamp_float",
+    "doubling_high_mul",
+    "float32_bits",
+    "float32_from_bits",
+    "pack_records",
+    "quantize_multiplier",
+    "record_dtype",
+    "requantize",
+    "requantize_records",
+    "round_half_away",
+    "rounding_divide_by_power",
+    "saturate_int32",
+    "saturating_add_int32",
+    "unpack_records",
+]

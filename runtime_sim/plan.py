@@ -1,0 +1,137 @@
+"""From a command stream to an immutable plan of bound steps.
+
+A plan depends on the stream and the configuration only. Everything that can be worked out before
+the call's buffers are known (shapes, strides, tables, legality) is worked out here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from runtime_sim.engines import SEMANTICS
+from runtime_sim.isa.codec import Words, decode
+from runtime_sim.isa.fields import Instruction, Queue
+from runtime_sim.isa.layout import BY_OPCODE
+from runtime_sim.isa.rules import RULES
+from runtime_sim.npu import NpuConfig
+from runtime_sim.step import Step
+from runtime_sim.views import (
+    ACC,
+    CONSTANTS,
+    DRAM,
+    SPM,
+    Fields,
+    IllegalCommand,
+    View,
+    memory_name,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One command of a plan: its place in the stream, its row, its fields, its meaning."""
+
+    index: int
+    row: Instruction
+    fields: Fields
+    step: Step | None
+
+    @property
+    def title(self) -> str:
+        """Return "command N (MNEMONIC)" for messages."""
+        return f"command {self.index} ({self.row.mnemonic})"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A decoded, checked stream.
+
+    `dram` lists every DRAM view with the command it belongs to; `reach` is the (first, last + 1)
+    byte touched in each region used.
+    """
+
+    commands: tuple[Planned, ...]
+    dram: tuple[tuple[Planned, View], ...]
+    reach: Mapping[int, tuple[int, int]]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Return the steps in stream order, commands that move no data left out."""
+        return tuple(command.step for command in self.commands if command.step is not None)
+
+
+def build(stream: bytes | Words, config: NpuConfig) -> Plan:
+    """Decode `stream` and bind every command to its step.
+
+    Raises DecodingError or IllegalCommand, naming the command, for a command outside the
+    instruction set, for one that breaks an operand rule or reaches outside SPM or ACC.
+    """
+    commands = tuple(
+        plan_command(fields, index, config) for index, fields in enumerate(decode(stream))
+    )
+    dram = tuple(
+        (command, view)
+        for command in commands
+        if command.step is not None
+        for operand in (*command.step.reads, command.step.write)
+        for view in operand.views
+        if view.memory >= DRAM
+    )
+    return Plan(commands, dram, _reach(view for _, view in dram))
+
+
+def _reach(views: Iterable[View]) -> dict[int, tuple[int, int]]:
+    reach: dict[int, tuple[int, int]] = {}
+    for view in views:
+        low, high = view.extent
+        first, last = reach.get(view.memory - DRAM, (low, high))
+        reach[view.memory - DRAM] = min(low, first), max(high, last)
+    return reach
+
+
+def plan_command(fields: Fields, index: int, config: NpuConfig) -> Planned:
+    """Check one decoded command and bind it to its step; raises IllegalCommand."""
+    row = BY_OPCODE[fields["opcode"]]
+    for rule in RULES:
+        fault = rule(fields, row, config)
+        if fault is not None:
+            name, seen, limit = fault
+            raise IllegalCommand(
+                f"command {index} ({row.mnemonic}): {name} breaks rule {rule.__name__}",
+                seen=seen,
+                limit=limit,
+            )
+    step = SEMANTICS[row.mnemonic](fields, config)
+    command = Planned(index, row, fields, step)
+    if step is not None:
+        _check_local(command, step, config)
+    return command
+
+
+def _check_local(command: Planned, step: Step, config: NpuConfig) -> None:
+    sizes = {SPM: config.spm_bytes, ACC: config.acc_kib * 1024}
+    for operand in (*step.reads, step.write):
+        for view in operand.views:
+            if view.memory in sizes:
+                check_extent(command, view, sizes[view.memory])
+    if command.row.queue == Queue.ST and step.write.views[0].memory == DRAM + CONSTANTS:
+        raise IllegalCommand(
+            f"{command.title} writes DRAM region 0",
+            limit="region 0 holds constants and is read-only",
+        )
+
+
+def check_extent(command: Planned, view: View, size: int) -> None:
+    """Raise IllegalCommand if `view` reaches outside a memory of `size` bytes."""
+    low, high = view.extent
+    if low < 0 or high > size:
+        name = memory_name(view.memory)
+        raise IllegalCommand(
+            f"{command.title} reaches outside {name}",
+            seen=f"bytes 0x{low:x} to 0x{high:x}"
+            if low >= 0
+            else f"bytes -0x{-low:x} to 0x{high:x}",
+            limit=f"{name} has {size} bytes",
+            fix="compile for this configuration",
+        )
