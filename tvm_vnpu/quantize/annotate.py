@@ -19,8 +19,8 @@ TENSORS_ATTR = "vnpu.quantized_tensors"
 class Annotate:
     """Write `vnpu.quantized_tensors`: JSON of variable name -> name of the group's first tensor.
 
-    Inputs and results of layers, additions, means, average pools and concatenations are quantised; a
-    clamp after one of them folds, so only the clamped tensor is. Moves tie their result to their input.
+    Inputs and results of layers, additions, means, average pools and concatenations are quantised;
+    a clamp after one of them folds, so only the clamped tensor is. Moves tie result to input.
     """
 
     name: str = "annotate"

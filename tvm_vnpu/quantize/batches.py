@@ -17,8 +17,8 @@ Batch = Mapping[str, np.ndarray]
 def checked_batches(mod: tvm.IRModule, batches: Iterable[Batch]) -> Iterator[Batch]:
     """Return the batches as an iterator of checked ones.
 
-    A list is checked whole at once, a stream batch by batch, its first one now. Raises VnpuError for
-    an empty set, a wrong input name, shape or dtype, and for NaN or infinity.
+    A list is checked whole at once, a stream batch by batch, its first one now. Raises VnpuError
+    for an empty set, a wrong input name, shape or dtype, and for NaN or infinity.
     """
     if isinstance(batches, Mapping):
         batches = [batches]
@@ -107,7 +107,7 @@ def _fits(actual: tuple[int, ...], wanted: list[int | None]) -> bool:
 
 
 def split_batch(mod: tvm.IRModule, batch: Batch) -> Iterator[Batch]:
-    """Yield parts of a batch that have the module's own first axis, contiguous; all at once if symbolic."""
+    """Yield contiguous parts of a batch with the module's first axis; all of it if symbolic."""
     sizes = {
         name: static_shape(param.ty) for name, param in zip(input_names(mod), mod["main"].params)
     }

@@ -63,9 +63,7 @@ def with_ranges(mod: tvm.IRModule, ranges: Mapping[str, list[float]]) -> tvm.IRM
     return result
 
 
-def _widen(
-    mod: tvm.IRModule, ranges: dict[str, list[float]], name: str, value: np.ndarray
-) -> None:
+def _widen(mod: tvm.IRModule, ranges: dict[str, list[float]], name: str, value: np.ndarray) -> None:
     low, high = float(value.min()), float(value.max())
     if not (np.isfinite(low) and np.isfinite(high)):
         raise VnpuError(

@@ -35,8 +35,8 @@ class _BatchNormFolder(Rewriter):
         if not is_call(norm, "relax.nn.batch_norm"):
             return value
         layer = self._layer_of(var, norm)
-        parameters = [_array(arg) for arg in norm.args[1:5]]
-        if layer is None or any(parameter is None for parameter in parameters):
+        parameters = [p for p in map(_array, norm.args[1:5]) if p is not None]
+        if layer is None or len(parameters) != 4:
             return value
         return self._folded(layer, norm, parameters, var)
 

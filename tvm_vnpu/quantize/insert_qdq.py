@@ -1,4 +1,4 @@
-"""Explicit quantisation: quantize/dequantize around the chosen tensors, integer weights and biases."""
+"""Explicit quantisation: Q/DQ around the chosen tensors, integer weights and biases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvm import relax
 from tvm_vnpu.quantize import qparams as arithmetic
 from tvm_vnpu.quantize.annotate import TENSORS_ATTR, annotated_tensors
 from tvm_vnpu.quantize.calibrate import RANGES_ATTR
-from tvm_vnpu.quantize.layers import Layer, layer_at
+from tvm_vnpu.quantize.layers import Layer, constant_of, layer_at
 from tvm_vnpu.quantize.operators import Role, role_of
 from tvm_vnpu.quantize.qparams import QParams
 from tvm_vnpu.quantize.recipe import Recipe
@@ -45,7 +45,7 @@ class _Inserter(Rewriter):
         self.recipe = recipe
         self.input_names = input_names(mod)
         self.qparams = _group_qparams(function, recipe)
-        self.biases: dict[relax.Var, tuple[Layer, np.ndarray]] = {}
+        self.biases: dict[relax.Var, tuple[Layer, np.ndarray, np.ndarray]] = {}
 
     def begin(self) -> None:
         for param, name in zip(self.function.params, self.input_names):
@@ -54,7 +54,7 @@ class _Inserter(Rewriter):
 
     def rewrite(self, var: relax.Var, value: relax.Expr) -> relax.Expr:
         layer = layer_at(self, var)
-        if layer is not None and isinstance(layer.call.args[0], relax.Var):
+        if layer is not None and str(getattr(layer.call.args[0], "name", "")) in self.qparams:
             value = self._quantized_layer(layer, value)
         elif var in self.biases:
             value = self._quantized_bias(var, value)
@@ -66,7 +66,7 @@ class _Inserter(Rewriter):
         return self._pair(bound, str(var.name), call_name(value) or str(var.name))
 
     def _results(self, var: relax.Var) -> set[str]:
-        """Return the names an operator's quantised result may have: its own or that of a clamp after it."""
+        """Return the names its quantised result may have: its own or that of a clamp after it."""
         names = {str(var.name)}
         readers = self.uses.get(var, [])
         while len(readers) == 1 and role_of(self.definitions.get(readers[0])) is Role.CLAMP:
@@ -112,15 +112,16 @@ class _Inserter(Rewriter):
             f"{node}_weight_DequantizeLinear",
         )
         if layer.bias is not None:
-            self.biases[layer.output] = (layer, arithmetic.bias_scales(source.scale, scales))
+            scales = arithmetic.bias_scales(source.scale, scales)
+            self.biases[layer.output] = (layer, layer.bias, scales)
         return with_args(value, [value.args[0], dequantized])
 
     def _quantized_bias(self, var: relax.Var, value: tvm.ir.Call) -> tvm.ir.Call:
-        layer, scales = self.biases[var]
+        layer, values, scales = self.biases[var]
         node = call_name(layer.call) or str(layer.var.name)
         bias: relax.Expr = self.emit(
             relax.op.dequantize(
-                relax.const(arithmetic.quantize_bias(layer.bias, scales)),
+                relax.const(arithmetic.quantize_bias(values, scales)),
                 relax.const(scales),
                 relax.const(np.zeros(scales.shape, np.int32)),
                 axis=0,
@@ -141,9 +142,9 @@ class _Inserter(Rewriter):
     def _quantized_constant(self, expr: relax.Expr) -> relax.Expr:
         if isinstance(expr, relax.Tuple):
             return relax.Tuple([self._quantized_constant(field) for field in expr.fields])
-        if not isinstance(expr, tvm.ir.GenericConst) or str(expr.ty.dtype) != "float32":
+        values = constant_of(self.built, expr)
+        if values is None or values.dtype != np.float32:
             return expr
-        values = expr.value.numpy()
         params = arithmetic.activation_qparams(
             float(values.min()), float(values.max()), self.recipe.symmetric_activations
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,14 +70,17 @@ def layer_ending_at(rewriter: Rewriter, output: relax.Var) -> Layer | None:
     return None
 
 
-def constant_of(rewriter: Rewriter, expr: relax.Expr) -> np.ndarray | None:
-    """Return the value of a constant operand, also behind a reshape, or None."""
+def constant_of(values: Mapping[relax.Var, relax.Expr], expr: relax.Expr) -> np.ndarray | None:
+    """Return the value of a constant operand, also behind a reshape, or None.
+
+    `values` holds what variables are bound to.
+    """
     if isinstance(expr, relax.Var):
-        expr = rewriter.definitions.get(expr, expr)
+        expr = values.get(expr, expr)
     if isinstance(expr, tvm.ir.GenericConst):
         return expr.value.numpy()
     if is_call(expr, "relax.reshape"):
-        source = constant_of(rewriter, expr.args[0])
+        source = constant_of(values, expr.args[0])
         return None if source is None else source.reshape([int(dim) for dim in expr.ty.shape])
     return None
 
@@ -87,7 +91,7 @@ def _weight(rewriter: Rewriter, call: relax.Expr | None) -> np.ndarray | None:
             return None
     elif not is_call(call, "relax.matmul"):
         return None
-    weight = constant_of(rewriter, call.args[1])
+    weight = constant_of(rewriter.definitions, call.args[1])
     if weight is None or weight.dtype != np.float32:
         return None
     return weight if is_call(call, "relax.nn.conv2d") or weight.ndim == 2 else None
@@ -97,7 +101,7 @@ def _bias(rewriter: Rewriter, addition: relax.Expr, layer: Layer) -> np.ndarray 
     if not is_call(addition, "relax.add"):
         return None
     other = [arg for arg in addition.args if not arg.same_as(layer.var)]
-    value = constant_of(rewriter, other[0]) if len(other) == 1 else None
+    value = constant_of(rewriter.definitions, other[0]) if len(other) == 1 else None
     if value is None or value.dtype != np.float32:
         return None
     channels = layer.weight.shape[layer.weight_axis]

@@ -44,9 +44,9 @@ def quantize(
 ) -> tvm.IRModule:
     """Quantise a float module to int8 by min-max calibration; the result has explicit Q/DQ.
 
-    `calibration_batches`: dicts from the model's own input names to arrays; a leading axis longer than
-    the model's is split. `npu` sets the default recipe. `progress` gets the number of batches done.
-    Raises VnpuError for a module that is quantised already and for a bad calibration set.
+    `calibration_batches`: dicts from the model's own input names to arrays; a leading axis longer
+    than the model's is split. `npu` sets the default recipe. `progress` gets the number of batches
+    done. Raises VnpuError for a module that is quantised already and for a bad calibration set.
     """
     recipe = recipe or (Recipe.for_npu(npu) if npu else Recipe())
     return _run(mod, Calibrate(calibration_batches, progress), recipe)

@@ -20,4 +20,4 @@ class PlaceholderRanges:
 
     def apply(self, mod: tvm.IRModule) -> tvm.IRModule:
         """Return the module with `vnpu.ranges` on `main`."""
-        return with_ranges(mod, {name: _RANGE for name in annotated_tensors(mod["main"])})
+        return with_ranges(mod, dict.fromkeys(annotated_tensors(mod["main"]), _RANGE))

@@ -1,4 +1,4 @@
-"""Scale and zero point arithmetic of the quantiser; the results equal onnxruntime's static quantiser."""
+"""Scales and zero points; the results equal those of onnxruntime's static quantiser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX to Relax, keeping what TVM's importer drops: node names, the model's own input and output names."""
+"""ONNX to Relax, keeping what TVM's importer drops: node, input and output names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load_onnx(path: str | os.PathLike[str]) -> onnx.ModelProto:
         raise VnpuError("no such model file", seen=error.filename or path) from error
     except (OSError, DecodeError, ValueError, onnx.checker.ValidationError) as error:
         raise _unreadable(path, _first_line(error)) from error
-    if model.ir_version < _MIN_IR_VERSION or not model.graph.output:
+    if model.ir_version < _MIN_IR_VERSION or not model.graph.output or not model.opset_import:
         raise _unreadable(path, f"IR version {model.ir_version}, {len(model.graph.node)} nodes")
     return model
 
@@ -60,14 +60,14 @@ def from_onnx(
     """Import an ONNX model as a Relax module with one function `main`.
 
     Every call carries its ONNX node's name in its span and in its variable; `vnpu.io` keeps the
-    input and output names. A dynamic axis 0 becomes a symbolic batch. Quantised weights stay integer.
+    input and output names. A dynamic axis 0 becomes a symbolic batch; integer weights stay integer.
     Raises VnpuError for dynamic other axes, unknown operators and nodes that cannot be converted.
     """
     model = cleaned(model)
     graph = model.graph
     _check_links(graph)
     importer = _Importer({name: list(s) for name, s in resolve_shapes(graph, shapes).items()})
-    with _silence():
+    with _silence(), importer.closing():
         mod = importer.from_onnx(graph, _opset(model))
         attrs = {
             IO_ATTR: io_attr(
@@ -122,6 +122,16 @@ class _Importer(onnx_frontend.ONNXGraphImporter):
         super().__init__(shapes, {}, sanitize=False)
         self.bb = NamingBlockBuilder()
         self._input_vars: set[str] = set()
+
+    @contextlib.contextmanager
+    def closing(self) -> Iterator[None]:
+        """End the open block if the import fails; a builder destroyed with one warns on stderr."""
+        try:
+            yield
+        except Exception:
+            with contextlib.suppress(tvm.error.InternalError):  # no block is open yet
+                self.bb._end_block()
+            raise
 
     def _new_var(self, var_name: str, shape: list, dtype: str = "float32") -> relax.Var:
         base = name = identifier(var_name)

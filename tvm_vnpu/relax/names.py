@@ -1,8 +1,8 @@
 """Where the model's own names live in a Relax module.
 
-A node's name is the source name of the span of every call the node became: TVM's passes keep spans, also on the
-root of a fused composite, while variable names survive only inside it. The model's input and output
-names are a JSON object in the function attribute `vnpu.io`.
+A node's name is the source name of the span of every call the node became: TVM's passes keep
+spans, also on the root of a fused composite, while variable names survive only inside it. The
+model's input and output names are a JSON object in the function attribute `vnpu.io`.
 """
 
 from __future__ import annotations

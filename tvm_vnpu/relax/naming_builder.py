@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TypeGuard
+
 import tvm
 from tvm import relax
 
 from tvm_vnpu.relax.names import call_name, identifier, with_name
 
 
-def is_operator_call(expr: object) -> bool:
+def is_operator_call(expr: object) -> TypeGuard[tvm.ir.Call]:
     """Return whether `expr` is a call of a Relax operator (shape arithmetic is none)."""
     return (
         isinstance(expr, tvm.ir.Call)
@@ -17,16 +20,28 @@ def is_operator_call(expr: object) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ZeroPad:
+    """Zero padding of the spatial axes of `data`: all begins, then all ends."""
+
+    data: relax.Expr
+    pads: tuple[int, ...]
+
+
 class NamingBlockBuilder(relax.BlockBuilder):
-    """Bind nested calls one by one, each with the current node's name in its span."""
+    """Bind nested calls one by one, each with the current node's name in its span.
+
+    `zero_pads` remembers the Pad nodes, by name, that a convolution can take over.
+    """
 
     def __init__(self) -> None:
         """Start with no current node."""
         super().__init__()
         self.node_name = ""
+        self.zero_pads: dict[str, ZeroPad] = {}
 
     def emit(self, expr: relax.Expr, name_hint: str = "") -> relax.Var:
-        """Bind an expression to a variable named `name_hint`, by default after node and operator."""
+        """Bind an expression to a variable named `name_hint`, or after node and operator."""
         named = self._named(expr)
         return super().emit(named, identifier(name_hint or self._inner_name(named)))
 

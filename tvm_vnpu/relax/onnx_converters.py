@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,12 @@ import tvm
 from tvm import relax
 
 from runtime_sim.errors import VnpuError
-from tvm_vnpu.relax.naming_builder import NamingBlockBuilder
+from tvm_vnpu.relax.names import call_name
+from tvm_vnpu.relax.naming_builder import NamingBlockBuilder, ZeroPad
+from tvm_vnpu.relax.rewrite import is_call
 
 Attrs = dict[str, Any]
-Inputs = Sequence[relax.Expr | None]
+Inputs = MutableSequence[relax.Expr | None]
 Converter = Callable[[NamingBlockBuilder, Inputs, Attrs], "relax.Expr | None"]
 
 
@@ -78,19 +80,15 @@ def _extremum(
     data, bound = inputs if _scalar(inputs[1]) is not None else (inputs[1], inputs[0])
     limit = _scalar(bound)
     producer = builder.lookup_binding(data) if isinstance(data, relax.Var) else None
-    if name == "min" and limit is not None and _is_operator(producer, "relax.nn.relu"):
+    if name == "min" and limit is not None and is_call(producer, "relax.nn.relu"):
         return _clipped(producer.args[0], 0.0, limit)
-    if name == "min" and limit is not None and _is_operator(producer, "relax.maximum"):
+    if name == "min" and limit is not None and is_call(producer, "relax.maximum"):
         low = _scalar(producer.args[1])
         if low is not None:
             return _clipped(producer.args[0], low, limit)
     if limit == 0.0 and name == "max":
         return relax.op.nn.relu(data)
     return operator(data, bound)
-
-
-def _is_operator(expr: relax.Expr | None, name: str) -> bool:
-    return isinstance(expr, tvm.ir.Call) and expr.op.same_as(tvm.ir.Op.get(name))
 
 
 def convert_min(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> relax.Expr | None:
@@ -110,9 +108,7 @@ def convert_sum(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> re
     return functools.reduce(relax.op.add, inputs)
 
 
-def explicit_pads(
-    mode: str, size: int, kernel: int, stride: int, dilation: int
-) -> tuple[int, int]:
+def explicit_pads(mode: str, size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
     """Return the padding (before, after) of an ONNX auto_pad mode along one axis."""
     if mode == "VALID":
         return 0, 0
@@ -126,11 +122,12 @@ def _resolve_auto_pad(data: relax.Expr, kernel: Sequence[int], attrs: Attrs) -> 
     mode = bytes(attrs.pop("auto_pad", b"NOTSET")).decode("utf-8")
     if mode == "NOTSET":
         return
-    spatial = _static_shape(data)[2:]
+    shape = _static_shape(data)
+    spatial = shape[2:]
     if mode != "VALID" and None in spatial:
         raise VnpuError(
             f"node {attrs['tvm_custom']['name']!r} pads by {mode}",
-            seen=f"input shape {data.ty.shape}",
+            seen=f"input shape ({', '.join('?' if s is None else str(s) for s in shape)})",
             limit="height and width have to be known",
             fix="give the input shapes with --shape",
         )
@@ -145,9 +142,32 @@ def _resolve_auto_pad(data: relax.Expr, kernel: Sequence[int], attrs: Attrs) -> 
 
 
 def convert_conv(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> None:
-    """Make the padding of Conv explicit."""
+    """Make the padding of Conv explicit and take over a Pad of zeros before it."""
     weight_shape = _static_shape(inputs[1])
     _resolve_auto_pad(inputs[0], attrs.get("kernel_shape", weight_shape[2:]), attrs)
+    producer = builder.lookup_binding(inputs[0]) if isinstance(inputs[0], relax.Var) else None
+    pad = builder.zero_pads.get(call_name(producer) or "")
+    if pad is not None:
+        inputs[0] = pad.data
+        own = attrs.get("pads", (0,) * len(pad.pads))
+        attrs["pads"] = tuple(outer + inner for outer, inner in zip(pad.pads, own))
+
+
+def convert_pad(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> None:
+    """Remember a Pad of zeros around the spatial axes; it stays where no Conv takes it over."""
+    given = constant_array(_input(inputs, 1))
+    pads = attrs.get("pads") if given is None else tuple(int(pad) for pad in given)
+    value = attrs.get("value", 0.0) if _input(inputs, 2) is None else _scalar(_input(inputs, 2))
+    data = inputs[0]
+    if data is None:
+        return
+    rank = len(data.ty.shape)
+    simple = bytes(attrs.get("mode", b"constant")) == b"constant" and _input(inputs, 3) is None
+    if pads is None or not simple or value != 0.0 or len(pads) != 2 * rank or min(pads) < 0:
+        return
+    if not any((*pads[:2], *pads[rank : rank + 2])):
+        spatial = (*pads[2:rank], *pads[rank + 2 :])
+        builder.zero_pads[builder.node_name] = ZeroPad(data, spatial)
 
 
 def convert_pool(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> None:
@@ -162,5 +182,6 @@ CONVERTERS: dict[str, Converter] = {
     "Max": convert_max,
     "MaxPool": convert_pool,
     "Min": convert_min,
+    "Pad": convert_pad,
     "Sum": convert_sum,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 import tvm
 from tvm import relax
@@ -10,7 +11,7 @@ from tvm import relax
 from tvm_vnpu.relax.names import call_name, identifier, with_name
 
 
-def is_call(expr: object, *operators: str) -> bool:
+def is_call(expr: object, *operators: str) -> TypeGuard[tvm.ir.Call]:
     """Return whether `expr` calls one of the named Relax operators, for example `relax.add`."""
     return (
         isinstance(expr, tvm.ir.Call)
@@ -30,8 +31,8 @@ class Rewriter:
     def __init__(self, function: relax.Function) -> None:
         """Prepare to rebuild `function`.
 
-        `definitions` maps every old variable to its value, `uses` to the variables computed from it;
-        the function's result counts as one more use.
+        `definitions` maps every old variable to its value, `uses` to the variables computed from
+        it; the function's result counts as one more use. `built` holds the new variables' values.
         """
         self.function = function
         self.builder = relax.BlockBuilder()
@@ -49,7 +50,7 @@ class Rewriter:
         self._parameters = {str(param.name) for param in function.params}
 
     def rewrite(self, var: relax.Var, value: relax.Expr) -> relax.Expr:
-        """Return the expression an old variable stands for from now on; `value` has new operands."""
+        """Return what an old variable stands for from now on; `value` has new operands."""
         return value
 
     def emit(self, value: relax.Expr, name: str, node: str | None = None) -> relax.Var:
@@ -124,7 +125,7 @@ def used_vars(expr: relax.Expr) -> list[relax.Var]:
 
 
 def is_straight_line(function: relax.Function) -> bool:
-    """Return whether a function has dataflow blocks of plain bindings only, so it can be rebuilt."""
+    """Return whether a function has dataflow blocks of plain bindings only: no control flow."""
     return all(
         isinstance(block, relax.DataflowBlock)
         and all(isinstance(binding, relax.VarBinding) for binding in block.bindings)
