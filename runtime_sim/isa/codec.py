@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from runtime_sim.errors import VnpuError
-from runtime_sim.isa.fields import COMMAND_WORDS, Field
+from runtime_sim.isa.fields import COMMAND_WORDS, Field, Instruction
 from runtime_sim.isa.layout import BY_MNEMONIC, BY_OPCODE, SLOTS, Slot, reserved_masks
 
 Words = NDArray[np.uint64]
@@ -103,39 +104,55 @@ def as_words(stream: bytes | Words) -> Words:
     return np.frombuffer(stream, "<u8").reshape(-1, COMMAND_WORDS)
 
 
-def decode(stream: bytes | Words) -> list[dict[str, int]]:
-    """Decode a stream into one dict per command: field name -> value, with `opcode` first.
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """All commands of one instruction in a stream: their indices and one int64 array a field."""
+
+    row: Instruction
+    index: NDArray[np.intp]
+    fields: Mapping[str, NDArray[np.int64]]
+
+
+def decode_columns(stream: bytes | Words) -> list[Columns]:
+    """Decode a stream instruction by instruction, each field as one array.
 
     Raises DecodingError (with the command's index) for an unknown opcode, a reserved bit that is
     set or a field outside its range.
     """
     words = as_words(stream)
     opcodes = (words[:, 0] & np.uint64(0xFF)).astype(np.int64)
-    commands: list[dict[str, int]] = [{} for _ in range(len(words))]
-    for opcode in np.unique(opcodes):
+    groups = []
+    for opcode in np.unique(opcodes).tolist():
         index = np.flatnonzero(opcodes == opcode)
-        if int(opcode) not in BY_OPCODE:
+        if opcode not in BY_OPCODE:
             raise DecodingError(
                 f"command {index[0]}: unknown opcode",
-                seen=f"0x{int(opcode):02x}",
+                seen=f"0x{opcode:02x}",
                 fix="compile for this ISA version",
             )
-        _decode_rows(words[index], int(opcode), index, commands)
+        groups.append(Columns(BY_OPCODE[opcode], index, _decode_rows(words[index], opcode, index)))
+    return groups
+
+
+def decode(stream: bytes | Words) -> list[dict[str, int]]:
+    """Decode a stream into one dict per command: field name -> value, with `opcode` first.
+
+    Raises DecodingError as `decode_columns`.
+    """
+    commands: list[dict[str, int]] = [{} for _ in range(len(as_words(stream)))]
+    for group in decode_columns(stream):
+        columns = [column.tolist() for column in group.fields.values()]
+        for position, values in zip(group.index.tolist(), zip(*columns, strict=True), strict=True):
+            commands[position] = dict(zip(group.fields, values, strict=True))
     return commands
 
 
-def _decode_rows(
-    rows: Words, opcode: int, index: NDArray[np.intp], commands: list[dict[str, int]]
-) -> None:
+def _decode_rows(rows: Words, opcode: int, index: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
     _check_reserved(rows, opcode, index)
-    names, columns = [], []
+    fields = {name: field_column(rows, slot) for name, slot in SLOTS[opcode].items()}
     for name, slot in SLOTS[opcode].items():
-        column = field_column(rows, slot)
-        _check_range(slot.field, column, opcode, index)
-        names.append(name)
-        columns.append(column.tolist())
-    for position, values in zip(index.tolist(), zip(*columns, strict=True), strict=True):
-        commands[position] = dict(zip(names, values, strict=True))
+        _check_range(slot.field, fields[name], opcode, index)
+    return fields
 
 
 def _check_reserved(rows: Words, opcode: int, index: NDArray[np.intp]) -> None:

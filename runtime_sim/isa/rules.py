@@ -21,6 +21,15 @@ _ROWS = {"in": "in_h", "out": "out_h", "a": "h", "b": "h"}
 SHIFT_FIELDS = ("shift", "a_shift", "b_shift", "out_shift")
 
 
+def control_has_no_semaphores(
+    f: Mapping[str, int], row: Instruction, config: NpuConfig
+) -> Fault | None:
+    """Commands of the controller neither wait for semaphores nor post them."""
+    if row.queue == Queue.CTRL and (f["wait"] or f["post"]):
+        return "wait, post", f"0x{f['wait']:x}, 0x{f['post']:x}", 0
+    return None
+
+
 def ring_holds_rows(f: Mapping[str, int], row: Instruction, config: NpuConfig) -> Fault | None:
     """A ring has at least as many rows as the operand and its start row lies inside it; an operand
     without a ring has start row 0."""
@@ -136,6 +145,7 @@ def unit_present(f: Mapping[str, int], row: Instruction, config: NpuConfig) -> F
 
 
 RULES: tuple[Rule, ...] = (
+    control_has_no_semaphores,
     ring_holds_rows,
     clamp_fits_result,
     pad_value_fits_type,
