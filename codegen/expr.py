@@ -16,30 +16,54 @@ import numpy as np
 ExprLike = Union["Expr", int]
 
 
+_HEX_FROM = 1 << 40
+"""Constants from here on carry an address region: C prints them in hexadecimal."""
+
+
+@dataclass(frozen=True, slots=True)
+class CForm:
+    """How an operation is printed: its template, how tightly it binds, and its operands must."""
+
+    template: str
+    binds: int
+    operands: tuple[int, ...]
+
+
+def _function(name: str) -> CForm:
+    return CForm(f"vnpu_{name}({{}}, {{}})", 9, (0, 0))
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """How an operation is evaluated and how it is printed in C."""
+    """How an operation is evaluated and printed.
 
-    evaluate: Callable[[Any, Any], Any]
-    c_template: str
+    `natural` is the plain C operator, where C and NumPy agree for a non-negative left operand
+    only; `grows` says that non-negative operands give a non-negative result.
+    """
+
+    evaluate: Callable[..., Any]
+    c_form: CForm
+    natural: CForm | None = None
+    grows: bool = True
 
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "add": Operation(np.add, "({} + {})"),
-        "sub": Operation(np.subtract, "({} - {})"),
-        "mul": Operation(np.multiply, "{} * {}"),
-        "div": Operation(np.floor_divide, "({} / {})"),
-        "mod": Operation(np.mod, "({} % {})"),
-        "shl": Operation(np.left_shift, "({} << {})"),
-        "and": Operation(np.bitwise_and, "({} & {})"),
-        "min": Operation(np.minimum, "VNPU_MIN({}, {})"),
-        "max": Operation(np.maximum, "VNPU_MAX({}, {})"),
-        "lt": Operation(lambda a, b: np.less(a, b).astype(np.int64), "({} < {})"),
+        "add": Operation(np.add, CForm("{} + {}", 4, (4, 5))),
+        "sub": Operation(np.subtract, CForm("{} - {}", 4, (4, 5)), grows=False),
+        "mul": Operation(np.multiply, CForm("{} * {}", 5, (5, 6))),
+        "div": Operation(np.floor_divide, _function("floor_div"), CForm("{} / {}", 5, (5, 6))),
+        "mod": Operation(np.mod, _function("floor_mod"), CForm("{} % {}", 5, (5, 6))),
+        "shl": Operation(np.left_shift, _function("shl")),
+        "and": Operation(np.bitwise_and, CForm("{} & {}", 2, (6, 6))),
+        "min": Operation(np.minimum, _function("min")),
+        "max": Operation(np.maximum, _function("max")),
+        "lt": Operation(lambda a, b: np.less(a, b).astype(np.int64), _function("less")),
+        "select": Operation(np.where, CForm("{} ? {} : {}", 1, (3, 3, 3))),
     }
 )
-"""`div` and `mod` are only built with a positive constant divisor and a non-negative dividend,
-where C and NumPy agree."""
+"""`div` and `mod` have a positive divisor and round towards minus infinity. The C functions are in
+`vnpu.h`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +90,10 @@ class Expr:
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: int) -> Expr:
+    def __floordiv__(self, other: ExprLike) -> Expr:
         return _binary("div", self, other)
 
-    def __mod__(self, other: int) -> Expr:
+    def __mod__(self, other: ExprLike) -> Expr:
         return _binary("mod", self, other)
 
     def __lshift__(self, other: ExprLike) -> Expr:
@@ -84,16 +108,47 @@ class Expr:
             return np.int64(self.args[0])
         if self.op in ("var", "param"):
             return env[self.args[0]]
+        if self.op == "select":
+            return self._evaluate_select(env)
         return OPERATIONS[self.op].evaluate(*(arg.evaluate(env) for arg in self.args))
 
-    def to_c(self) -> str:
-        """Return the expression in C."""
+    def _evaluate_select(self, env: Mapping[str, Any]) -> Any:
+        """Evaluate as C does: where one condition decides, only the chosen expression."""
+        condition, if_true, if_false = self.args
+        chosen = np.asarray(condition.evaluate(env)) != 0
+        if chosen.ndim == 0:
+            return (if_true if chosen else if_false).evaluate(env)
+        return np.where(chosen, if_true.evaluate(env), if_false.evaluate(env))
+
+    def to_c(self, param_prefix: str = "", binds: int = 0) -> str:
+        """Return the expression in C; `param_prefix` (`a->`) goes before each parameter.
+
+        It is put in parentheses if it binds less tightly than `binds`.
+        """
         if self.op == "const":
-            return str(self.args[0])
+            value = self.args[0]
+            return hex(value) if value >= _HEX_FROM else str(value)
         if self.op in ("var", "param"):
-            return str(self.args[0])
-        left, right = (arg.to_c() for arg in self.args)
-        return OPERATIONS[self.op].c_template.format(left, right)
+            return (param_prefix if self.op == "param" else "") + str(self.args[0])
+        operation = OPERATIONS[self.op]
+        form = operation.c_form
+        if operation.natural and self.args[0].non_negative:
+            form = operation.natural
+        operands = (arg.to_c(param_prefix, b) for arg, b in zip(self.args, form.operands))
+        text = form.template.format(*operands)
+        return f"({text})" if form.binds < binds else text
+
+    @property
+    def non_negative(self) -> bool:
+        """Return whether the value is provably >= 0 (loop variables are, parameters may not be)."""
+        if self.op in ("const", "var", "param"):
+            return self.op == "var" or (self.op == "const" and self.args[0] >= 0)
+        if self.op in ("mod", "lt"):
+            return True
+        if self.op in ("max", "and"):
+            return any(arg.non_negative for arg in self.args)
+        parts = self.args[1:] if self.op == "select" else self.args
+        return OPERATIONS[self.op].grows and all(arg.non_negative for arg in parts)
 
     def names(self, kind: str) -> frozenset[str]:
         """Return the names of kind `var` or `param` that the expression reads."""
@@ -113,7 +168,10 @@ class Expr:
             return self
         if self.op in ("var", "param"):
             return values.get(self.args[0], self)
-        return _binary(self.op, *(arg.substitute(values) for arg in self.args))
+        args = [arg.substitute(values) for arg in self.args]
+        if all(new is old for new, old in zip(args, self.args)):
+            return self
+        return select(*args) if self.op == "select" else _binary(self.op, *args)
 
     @property
     def constant(self) -> int | None:
@@ -161,14 +219,24 @@ def less(left: ExprLike, right: ExprLike) -> Expr:
     return _binary("lt", left, right)
 
 
+def select(condition: ExprLike, if_true: ExprLike, if_false: ExprLike) -> Expr:
+    """Return `if_true` where the condition is not zero, else `if_false`."""
+    c, a, b = as_expr(condition), as_expr(if_true), as_expr(if_false)
+    if c.constant is not None:
+        return a if c.constant else b
+    return a if a == b else Expr("select", (c, a, b))
+
+
 def ceil_div(value: ExprLike, divisor: int) -> Expr:
-    """Return value / divisor rounded up, for a non-negative value."""
+    """Return value / divisor rounded up, for a non-negative value and a positive divisor."""
     return (as_expr(value) + (divisor - 1)) // divisor
 
 
 def _binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     a, b = as_expr(left), as_expr(right)
     x, y = a.constant, b.constant
+    if op in ("div", "mod") and y is not None and y <= 0:
+        raise ValueError(f"{op} needs a positive divisor, not {y}")
     if x is not None and y is not None:
         return const(int(OPERATIONS[op].evaluate(x, y)))
     return _simplify(op, a, b, x, y) or Expr(op, (a, b))
@@ -199,10 +267,9 @@ def _simplify(op: str, a: Expr, b: Expr, x: int | None, y: int | None) -> Expr |
     return None
 
 
-def _merge_constants(a: Expr, offset: int) -> Expr | None:
+def _merge_constants(a: Expr, offset: int) -> Expr:
+    """Return a + offset, for an offset that is not 0."""
     if a.op in ("add", "sub") and a.args[1].constant is not None:
         inner = a.args[1].constant if a.op == "add" else -a.args[1].constant
         return a.args[0] + (inner + offset)
-    if offset < 0:
-        return Expr("sub", (a, const(-offset)))
-    return None
+    return Expr("sub", (a, const(-offset))) if offset < 0 else Expr("add", (a, const(offset)))

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Union
 
 from codegen.expr import Expr, ExprLike, as_expr, param
 from runtime_sim.isa.layout import BY_MNEMONIC, SLOTS
 
 STANDARD_PARAMS = (
-    "row_begin", "row_end", "spm", "acc", "sem", "flags", "in_spm", "in_ring", "out_spm", "out_ring",
+    "row_begin", "row_end", "spm", "acc", "sem", "flags",
+    "in_spm", "in_ring", "out_spm", "out_ring",
 )  # fmt: skip
 """Every kernel takes these: the output rows to make, its base addresses in SPM (bytes) and ACC
 (elements), its first semaphore, flags, and where a resident input or a kept output lives (SPM
@@ -95,7 +95,7 @@ class Call:
             raise KeyError(f"call of {self.kernel.name}: arguments missing or unknown: {wrong}")
 
 
-Node = Union[Instr, Loop, Guard, Comment, Call]
+Node = Instr | Loop | Guard | Comment | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,7 @@ def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
             yield from walk(node.body)
 
 
-def instr(
-    mnemonic: str, *, wait: ExprLike = 0, post: ExprLike = 0, **fields: ExprLike
-) -> Instr:
+def instr(mnemonic: str, *, wait: ExprLike = 0, post: ExprLike = 0, **fields: ExprLike) -> Instr:
     """Build an instruction. `wait` and `post` are masks relative to the kernel's semaphore base."""
     values = {name: as_expr(value) for name, value in fields.items()}
     values["wait"] = as_expr(wait) << param("sem")
@@ -151,18 +149,3 @@ def spm_fields(
         f"{prefix}_ring_rows": ring_rows,
         f"{prefix}_ring_start": ring_start,
     }
-
-
-@dataclass(frozen=True, slots=True)
-class KernelCost:
-    """Controller costs of vNPU v1 in cycles, and code sizes in bytes."""
-
-    command: int = 4
-    field: int = 2
-    variable_field: int = 2
-    iteration: int = 6
-    command_bytes: int = 8
-    field_bytes: int = 4
-
-
-CONTROLLER_COST = KernelCost()

@@ -1,0 +1,268 @@
+"""Assemble kernel IR into a command stream, whole loop nests at once in NumPy.
+
+Every instruction is evaluated once over the iteration space of the loops around it. A block of
+controller code is a line of events (an iteration starts, registers are set, a command is issued)
+whose positions are affine in the loop indices; the running sum of the events' cycles, taken at
+the commands, gives each command's `issue` field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codegen.controller import (
+    Code,
+    CodeBranch,
+    CodeLoop,
+    CodeNode,
+    Issue,
+    Program,
+    SetRegisters,
+    lower_controller,
+    lower_program,
+)
+from codegen.kernel import Call, Comment, Kernel
+from runtime_sim.isa.codec import EncodingError, Words, encode_columns
+from runtime_sim.isa.fields import COMMAND_WORDS
+from runtime_sim.npu import NpuConfig
+
+Env = Mapping[str, Any]
+Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The commands [first, last) that one call of an entry issued."""
+
+    label: str
+    kernel: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A command stream, shape (commands, 16) uint64, and the calls it came from."""
+
+    words: Words
+    segments: tuple[Segment, ...]
+
+
+def assemble(entry: Kernel, npu: NpuConfig) -> Assembled:
+    """Assemble an entry and the kernels it calls.
+
+    Raises EncodingError, which names kernel and field, where a value or the controller time
+    before a command does not fit its field; VnpuError as `lower_program`.
+    """
+    return assemble_program(lower_program(entry, npu))
+
+
+def assemble_program(program: Program) -> Assembled:
+    """Assemble code that is lowered already. Raises EncodingError as `assemble`."""
+    stream = _Stream(program)
+    stream.run(program.entry.body, {})
+    words = np.concatenate(stream.blocks) if stream.blocks else _no_commands()
+    return Assembled(words, tuple(stream.segments))
+
+
+def assemble_kernel(kernel: Kernel, args: Mapping[str, int], npu: NpuConfig) -> Words:
+    """Assemble one kernel for given arguments; returns (commands, 16) uint64.
+
+    Raises as `assemble`.
+    """
+    code = lower_controller(kernel, npu)
+    return _block(code.name, code.body, {name: int(args[name]) for name in code.params}, 0)[0]
+
+
+def _no_commands() -> Words:
+    return np.zeros((0, COMMAND_WORDS), np.uint64)
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The stream of an entry so far; `pending` cycles go to its next command."""
+
+    program: Program
+    blocks: list[Words] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
+    commands: int = 0
+    pending: int = 0
+
+    def run(self, nodes: tuple[CodeNode, ...], env: Env) -> None:
+        """Append the commands of entry code: calls one by one, what is between them in blocks."""
+        plain: list[CodeNode] = []
+        for node in nodes:
+            if not _has_call(node):
+                plain.append(node)
+                continue
+            self._append(self.program.entry, tuple(plain), env)
+            plain.clear()
+            self._run_calls(node, env)
+        self._append(self.program.entry, tuple(plain), env)
+
+    def _run_calls(self, node: CodeNode, env: Env) -> None:
+        if isinstance(node, Call):
+            self._call(node, env)
+        elif isinstance(node, CodeBranch):
+            if node.condition.evaluate(env):
+                self.run(node.body, env)
+        elif isinstance(node, CodeLoop):
+            for index in range(0, int(node.extent.evaluate(env)), node.step):
+                self.pending += node.cost
+                self.run(node.body, {**env, node.var: index})
+
+    def _call(self, call: Call, env: Env) -> None:
+        code = self.program.kernels[call.kernel.name]
+        first = self.commands
+        self._append(code, code.body, {n: int(e.evaluate(env)) for n, e in call.args.items()})
+        self.segments.append(Segment(call.label or code.name, code.name, first, self.commands))
+
+    def _append(self, code: Code, nodes: tuple[CodeNode, ...], env: Env) -> None:
+        if not nodes:
+            return
+        words, self.pending = _block(code.name, nodes, env, self.pending)
+        self.blocks.append(words)
+        self.commands += len(words)
+
+
+def _has_call(node: CodeNode) -> bool:
+    if isinstance(node, (CodeLoop, CodeBranch)):
+        return any(_has_call(child) for child in node.body)
+    return isinstance(node, Call)
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """An instruction at the event positions where it is issued; `keep` selects them."""
+
+    issue: Issue
+    positions: Indices
+    shape: tuple[int, ...]
+    env: Env
+    keep: Mask | None
+
+
+def _block(kernel: str, nodes: tuple[CodeNode, ...], env: Env, pending: int) -> tuple[Words, int]:
+    """Return the commands of `nodes` and the cycles after the last of them."""
+    layout = _Layout(kernel, env, _depth(nodes), np.zeros(_events(nodes, env), np.int64))
+    sites = list(layout.place(nodes, np.zeros((1,) * layout.depth, np.int64), env, None))
+    issued = np.zeros(len(layout.cycles), bool)
+    for site in sites:
+        issued[site.positions] = True
+    clock = np.cumsum(layout.cycles)
+    ends = clock[issued]
+    total = pending + int(clock[-1] if clock.size else 0)
+    if not ends.size:
+        return _no_commands(), total
+    words = np.empty((len(ends), COMMAND_WORDS), np.uint64)
+    rows = np.cumsum(issued) - 1
+    gaps = np.diff(ends, prepend=-pending)
+    for site in sites:
+        index = rows[site.positions]
+        words[index] = _encode(kernel, site, gaps[index])
+    return words, total - pending - int(ends[-1])
+
+
+def _encode(kernel: str, site: _Site, gaps: Indices) -> Words:
+    mnemonic = site.issue.mnemonic
+    values: dict[str, Any] = {"issue": gaps}
+    for name, expr in site.issue.fields.items():
+        value = expr.evaluate(site.env)
+        if np.ndim(value):
+            spread = np.broadcast_to(value, site.shape)
+            value = spread.reshape(-1) if site.keep is None else spread[site.keep]
+        values[name] = value
+    try:
+        return encode_columns(mnemonic, len(gaps), values)
+    except EncodingError as error:
+        raise EncodingError(
+            f"kernel {kernel}: {error.what}", seen=error.seen, limit=error.limit, fix=error.fix
+        ) from error
+
+
+def _depth(nodes: tuple[CodeNode, ...]) -> int:
+    inner = (
+        _depth(n.body) + isinstance(n, CodeLoop)
+        for n in nodes
+        if isinstance(n, (CodeLoop, CodeBranch))
+    )
+    return max(inner, default=0)
+
+
+def _events(nodes: tuple[CodeNode, ...], env: Env) -> int:
+    return sum(_node_events(node, env) for node in nodes)
+
+
+def _node_events(node: CodeNode, env: Env) -> int:
+    if isinstance(node, CodeLoop):
+        return _iterations(node, env) * (1 + _events(node.body, env))
+    if isinstance(node, CodeBranch):
+        return _events(node.body, env)
+    return 0 if isinstance(node, Comment) else 1
+
+
+def _iterations(loop: CodeLoop, env: Env) -> int:
+    return max(0, -(-int(loop.extent.evaluate(env)) // loop.step))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Places events on a line; `cycles` collects what each of them costs."""
+
+    kernel: str
+    params: Env
+    depth: int
+    cycles: Indices
+
+    def place(
+        self,
+        nodes: tuple[CodeNode, ...],
+        base: Indices,
+        env: Env,
+        mask: Mask | None,
+        level: int = 0,
+    ) -> Iterator[_Site]:
+        """Place `nodes` from event `base` on, an array over the loops entered so far."""
+        for node in nodes:
+            if isinstance(node, CodeLoop):
+                yield from self._loop(node, base, env, mask, level)
+            elif isinstance(node, CodeBranch):
+                yield from self._branch(node, base, env, mask, level)
+            elif isinstance(node, (Issue, SetRegisters)):
+                keep = None if mask is None else np.broadcast_to(mask, base.shape)
+                positions = base.reshape(-1) if keep is None else base[keep]
+                self.cycles[positions] = node.cost
+                if isinstance(node, Issue) and positions.size:
+                    yield _Site(node, positions, base.shape, env, keep)
+            base = base + _node_events(node, self.params)
+
+    def _loop(
+        self, loop: CodeLoop, base: Indices, env: Env, mask: Mask | None, level: int
+    ) -> Iterator[_Site]:
+        count = _iterations(loop, self.params)
+        axis = [1] * self.depth
+        axis[level] = count
+        steps = np.arange(count, dtype=np.int64).reshape(axis)
+        starts = base + steps * (1 + _events(loop.body, self.params))
+        self.cycles[starts if mask is None else starts[np.broadcast_to(mask, starts.shape)]] = (
+            loop.cost
+        )
+        inside = {**env, loop.var: steps * loop.step}
+        yield from self.place(loop.body, starts + 1, inside, mask, level + 1)
+
+    def _branch(
+        self, branch: CodeBranch, base: Indices, env: Env, mask: Mask | None, level: int
+    ) -> Iterator[_Site]:
+        taken = np.asarray(branch.condition.evaluate(env)) != 0
+        if taken.ndim:
+            yield from self.place(
+                branch.body, base, env, taken if mask is None else mask & taken, level
+            )
+        elif taken:
+            yield from self.place(branch.body, base, env, mask, level)

@@ -1,0 +1,259 @@
+"""Controller code: kernel IR after unrolling and hoisting, with the register writes it needs.
+
+The controller of vNPU v1 pays 4 cycles per command, 2 per register it writes, 2 more where the
+value depends on a rolled loop variable, and 6 per loop iteration. The code of a loop body that
+exceeds the instruction memory is fetched again, from region 0, in every iteration. `emit_c`
+prints this code and `assemble` runs it, so both charge the same cycles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from codegen.dataflow import (
+    Hoisted,
+    HoistedBranch,
+    HoistedNode,
+    Setup,
+    State,
+    effect,
+    hoist,
+    loop_entry,
+)
+from codegen.expr import Expr
+from codegen.kernel import Call, Comment, Guard, Instr, Kernel, Loop, Node
+from codegen.unroll import unroll
+from runtime_sim.errors import VnpuError
+from runtime_sim.isa.cost import CONTROLLER_COST
+from runtime_sim.npu import NpuConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A store of `expr` to a command register."""
+
+    mnemonic: str
+    field: str
+    expr: Expr
+
+    @property
+    def variable(self) -> bool:
+        """Return whether the value depends on a rolled loop variable."""
+        return bool(self.expr.names("var"))
+
+    @property
+    def cost(self) -> int:
+        """Return the controller cycles of the store."""
+        extra = CONTROLLER_COST.variable_field if self.variable else 0
+        return CONTROLLER_COST.field + extra
+
+
+@dataclass(frozen=True, slots=True)
+class SetRegisters:
+    """Stores before a loop; their cycles go to the next command."""
+
+    writes: tuple[Write, ...]
+
+    @property
+    def cost(self) -> int:
+        """Return the controller cycles of all stores."""
+        return sum(write.cost for write in self.writes)
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """A command: the registers it still has to write, then the store that issues it.
+
+    `fields` has every field's expression, including those whose register holds it already.
+    """
+
+    mnemonic: str
+    fields: Mapping[str, Expr]
+    writes: tuple[Write, ...]
+
+    @property
+    def cost(self) -> int:
+        """Return the controller cycles of the stores and of the command."""
+        return CONTROLLER_COST.command + sum(write.cost for write in self.writes)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLoop:
+    """`for (var = 0; var < extent; var += step)`; each iteration starts with `cost` cycles."""
+
+    var: str
+    extent: Expr
+    step: int
+    body: tuple[CodeNode, ...]
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBranch:
+    """`if (condition)`."""
+
+    condition: Expr
+    body: tuple[CodeNode, ...]
+
+
+CodeNode = SetRegisters | Issue | CodeLoop | CodeBranch | Comment | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A kernel's controller code. `code_bytes` is its size in instruction memory."""
+
+    name: str
+    params: tuple[str, ...]
+    body: tuple[CodeNode, ...]
+    doc: str
+    code_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An entry and the distinct kernels that it calls, by name in the order of first call."""
+
+    entry: Code
+    kernels: Mapping[str, Code]
+
+
+def lower_program(entry: Kernel, npu: NpuConfig) -> Program:
+    """Lower an entry and every kernel it calls.
+
+    Raises VnpuError as `lower_controller`, and where two kernels of one name differ, a kernel
+    calls another, or the entry has parameters.
+    """
+    if entry.params:
+        raise VnpuError(
+            f"entry {entry.name} has parameters", seen=", ".join(entry.params), limit="none"
+        )
+    kernels = called_kernels(entry)
+    codes = {name: lower_controller(kernel, npu) for name, kernel in kernels.items()}
+    sizes = {name: code.code_bytes for name, code in codes.items()}
+    return Program(lower_controller(entry, npu, sizes), MappingProxyType(codes))
+
+
+def called_kernels(entry: Kernel) -> dict[str, Kernel]:
+    """Return the distinct kernels an entry calls; VnpuError where one name has two bodies."""
+    kernels: dict[str, Kernel] = {}
+    for node in entry.walk():
+        if isinstance(node, Call):
+            known = kernels.setdefault(node.kernel.name, node.kernel)
+            if known is not node.kernel and known != node.kernel:
+                raise VnpuError(
+                    f"two different kernels are called {known.name!r}",
+                    fix="give each shape and schedule a name of its own",
+                )
+    return kernels
+
+
+def lower_controller(
+    kernel: Kernel, npu: NpuConfig, callee_bytes: Mapping[str, int] | None = None
+) -> Code:
+    """Unroll, hoist and annotate one kernel.
+
+    `callee_bytes` has the code size of each kernel an entry may call; None refuses calls. Raises
+    VnpuError for names that nothing binds, extents that are not parameters and loops that cannot
+    be unrolled.
+    """
+    _check_names(kernel, kernel.body, frozenset(), callee_bytes is not None)
+    lowering = _Annotation(npu, callee_bytes or {})
+    body, _ = lowering.annotate(hoist(unroll(kernel.body, kernel.name)), {})
+    return Code(kernel.name, kernel.params, body, kernel.doc, lowering.code_bytes(body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Annotation:
+    npu: NpuConfig
+    callee_bytes: Mapping[str, int]
+
+    def annotate(
+        self, nodes: tuple[HoistedNode, ...], state: State
+    ) -> tuple[tuple[CodeNode, ...], State]:
+        """Return code for `nodes` entered in `state`, and the state after them."""
+        out: list[CodeNode] = []
+        for node in nodes:
+            if isinstance(node, Instr):
+                values = {(node.mnemonic, name): expr for name, expr in node.fields.items()}
+                out.append(Issue(node.mnemonic, node.fields, _missing(values, state)))
+            elif isinstance(node, Setup):
+                writes = _missing(node.values, state)
+                out += [SetRegisters(writes)] if writes else []
+            elif isinstance(node, HoistedBranch):
+                out.append(CodeBranch(node.condition, self.annotate(node.body, state)[0]))
+            elif isinstance(node, Hoisted):
+                out.append(self._loop(node, state))
+            else:
+                out.append(node)
+            state = effect(node).apply(state)
+        return tuple(out), state
+
+    def _loop(self, node: Hoisted, state: State) -> CodeLoop:
+        body, _ = self.annotate(node.body, loop_entry(node).apply(state))
+        cost, size = CONTROLLER_COST.iteration, self.code_bytes(body)
+        if size > self.npu.instruction_memory:
+            cost += math.ceil(size / self.npu.memory_of(0).bytes_per_cycle)
+        return CodeLoop(node.loop.var, node.loop.extent, node.loop.step, body, cost)
+
+    def code_bytes(self, nodes: tuple[CodeNode, ...]) -> int:
+        """Return the code size of `nodes`; each kernel called counts once."""
+        callees: set[str] = set()
+        own = sum(self._node_bytes(node, callees) for node in nodes)
+        return own + sum(self.callee_bytes[name] for name in callees)
+
+    def _node_bytes(self, node: CodeNode, callees: set[str]) -> int:
+        if isinstance(node, Issue):
+            return CONTROLLER_COST.command_bytes + CONTROLLER_COST.field_bytes * len(node.writes)
+        if isinstance(node, SetRegisters):
+            return CONTROLLER_COST.field_bytes * len(node.writes)
+        if isinstance(node, (CodeLoop, CodeBranch)):
+            return sum(self._node_bytes(child, callees) for child in node.body)
+        if isinstance(node, Call):
+            callees.add(node.kernel.name)
+        return 0
+
+
+def _missing(values: Mapping[tuple[str, str], Expr], state: State) -> tuple[Write, ...]:
+    return tuple(Write(*r, expr) for r, expr in values.items() if state.get(r) != expr)
+
+
+def _check_names(
+    kernel: Kernel, nodes: tuple[Node, ...], bound: frozenset[str], calls: bool
+) -> None:
+    for node in nodes:
+        for expr in _expressions(node):
+            unknown = (expr.names("var") - bound) | (expr.names("param") - set(kernel.params))
+            if unknown:
+                raise VnpuError(f"kernel {kernel.name}: nothing binds {', '.join(sorted(unknown))}")
+        if isinstance(node, Loop):
+            _check_loop(kernel, node, bound)
+            _check_names(kernel, node.body, bound | {node.var}, calls)
+        elif isinstance(node, Guard):
+            _check_names(kernel, node.body, bound, calls)
+        elif isinstance(node, Call) and not calls:
+            raise VnpuError(f"kernel {kernel.name} calls {node.kernel.name}: only entries may call")
+
+
+def _expressions(node: Node) -> Iterator[Expr]:
+    if isinstance(node, Instr):
+        yield from node.fields.values()
+    elif isinstance(node, Guard):
+        yield node.condition
+    elif isinstance(node, Call):
+        yield from node.args.values()
+
+
+def _check_loop(kernel: Kernel, loop: Loop, bound: frozenset[str]) -> None:
+    where = f"kernel {kernel.name}: loop {loop.var!r}"
+    if loop.var in bound or loop.var in kernel.params:
+        raise VnpuError(f"{where} hides another name", fix="rename its variable")
+    outside = loop.extent.names("var") | (loop.extent.names("param") - set(kernel.params))
+    if outside:
+        raise VnpuError(
+            f"{where} has an extent that is not made of parameters",
+            seen=loop.extent.to_c(), fix="use a guard inside a longer loop",
+        )  # fmt: skip

@@ -1,0 +1,109 @@
+"""Unrolling: turn the loops of a kernel into loops that stay rolled and copies that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from codegen.expr import Expr, const, var
+from codegen.kernel import Call, Comment, Guard, Instr, Loop, Node
+from runtime_sim.errors import VnpuError
+
+
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """`for (var = 0; var < extent; var += step)`: what is left of a loop after unrolling."""
+
+    var: str
+    extent: Expr
+    step: int
+    body: tuple[UnrolledNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A guard whose condition is not a constant."""
+
+    condition: Expr
+    body: tuple[UnrolledNode, ...]
+
+
+UnrolledNode = Instr | Rolled | Branch | Comment | Call
+Values = Mapping[str, Expr]
+
+
+def unroll(nodes: tuple[Node, ...], kernel: str) -> tuple[UnrolledNode, ...]:
+    """Return `nodes` with loops unrolled as they ask and constant guards decided.
+
+    A loop of one iteration is laid out always. Raises VnpuError, which names the kernel, for a
+    loop that cannot be unrolled because its extent is not constant.
+    """
+    return tuple(_expand(nodes, {}, kernel))
+
+
+def _expand(nodes: tuple[Node, ...], values: Values, kernel: str) -> Iterator[UnrolledNode]:
+    for node in nodes:
+        if isinstance(node, Comment):
+            yield node
+        elif isinstance(node, Instr):
+            yield node.substitute(values) if values else node
+        elif isinstance(node, Guard):
+            yield from _guard(node, values, kernel)
+        elif isinstance(node, Loop):
+            yield from _loop(node, values, kernel)
+        else:
+            args = {name: expr.substitute(values) for name, expr in node.args.items()}
+            yield Call(node.kernel, args, node.label)
+
+
+def _guard(guard: Guard, values: Values, kernel: str) -> Iterator[UnrolledNode]:
+    condition = guard.condition.substitute(values)
+    if condition.constant == 0:
+        return
+    if condition.constant is not None:
+        yield from _expand(guard.body, values, kernel)
+        return
+    body = tuple(_expand(guard.body, values, kernel))
+    if body:
+        yield Branch(condition, body)
+
+
+def _loop(loop: Loop, values: Values, kernel: str) -> Iterator[UnrolledNode]:
+    extent = loop.extent.constant
+    factor = _factor(loop, extent, kernel)
+    limit, rest = loop.extent, range(0)
+    if extent is not None:
+        whole = extent - extent % factor
+        limit, rest = const(whole), range(whole, extent)
+        if whole <= factor:
+            limit, rest = const(0), range(extent)
+    if limit.constant != 0:
+        copies = (_copy(loop, var(loop.var) + j, values, kernel) for j in range(factor))
+        yield Rolled(loop.var, limit, factor, tuple(node for copy in copies for node in copy))
+    for index in rest:
+        yield from _copy(loop, const(index), values, kernel)
+
+
+def _copy(loop: Loop, index: Expr, values: Values, kernel: str) -> Iterator[UnrolledNode]:
+    if index.op != "var":
+        values = {**values, loop.var: index}
+    return _expand(loop.body, values, kernel)
+
+
+def _factor(loop: Loop, extent: int | None, kernel: str) -> int:
+    """Return how many copies of the body an iteration holds."""
+    if loop.unroll < 0:
+        raise VnpuError(
+            f"kernel {kernel}: loop {loop.var!r} has a negative unroll factor",
+            seen=loop.unroll,
+            limit="0 (fully) or a factor",
+            fix="choose another schedule",
+        )
+    if extent is None and loop.unroll != 1:
+        raise VnpuError(
+            f"kernel {kernel}: loop {loop.var!r} cannot be unrolled",
+            seen=loop.extent.to_c(),
+            limit="a constant extent",
+            fix="set unroll = 1",
+        )
+    return loop.unroll or max(extent or 0, 1)
