@@ -207,6 +207,15 @@ def from_toml(text: str, name: str) -> NpuConfig:
     return from_dict(table, name)
 
 
+def from_json(text: str) -> NpuConfig:
+    """Build a configuration from the text of `NpuConfig.to_json`. Raises ConfigError as `load`."""
+    try:
+        table = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError("NPU configuration is not JSON", seen=error) from error
+    return from_dict(table, "json")
+
+
 def from_dict(table: dict[str, Any], name: str) -> NpuConfig:
     """Build a configuration from a parsed table; see `from_toml`."""
     values = dict(table)
