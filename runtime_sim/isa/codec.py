@@ -33,17 +33,26 @@ def encode_columns(mnemonic: str, count: int, values: Mapping[str, Any]) -> Word
     or a field is unknown or missing (a field whose minimum is above zero).
     """
     row = BY_MNEMONIC[mnemonic]
-    words = np.zeros((count, COMMAND_WORDS), np.uint64)
-    words[:, 0] = np.uint64(row.opcode)
     slots = SLOTS[row.opcode]
     for name in values:
         if name not in slots or name == "opcode":
             raise EncodingError(
                 f"{mnemonic} has no field {name!r}", fix=f"use one of {', '.join(slots)}"
             )
+    common = [row.opcode] + [0] * (COMMAND_WORDS - 1)
+    columns = []
     for name, slot in slots.items():
-        if name != "opcode":
-            _put(words, mnemonic, slot, values.get(name, 0))
+        value = values.get(name, 0)
+        if name == "opcode":
+            continue
+        if isinstance(value, (int, np.integer)):
+            common[slot.word] |= _bits(mnemonic, slot, int(value)) << slot.low_bit
+        else:
+            columns.append((slot, value))
+    words = np.empty((count, COMMAND_WORDS), np.uint64)
+    words[:] = np.array(common, np.uint64)
+    for slot, value in columns:
+        _put(words, mnemonic, slot, value)
     return words
 
 
@@ -52,20 +61,31 @@ def encode(mnemonic: str, **values: int) -> Words:
     return encode_columns(mnemonic, 1, values)
 
 
+def _bits(mnemonic: str, slot: Slot, value: int) -> int:
+    field = slot.field
+    legal = not field.choices or value in field.choices
+    if not legal or not field.minimum <= value <= field.maximum:
+        raise _out_of_range(mnemonic, field, value)
+    return value & slot.mask
+
+
 def _put(words: Words, mnemonic: str, slot: Slot, value: Any) -> None:
     column = np.asarray(value, np.int64)
     field = slot.field
     bad = (column < field.minimum) | (column > field.maximum) | ~_chosen(field, column)
     if np.any(bad):
-        seen = int(np.broadcast_to(column, bad.shape)[bad].flat[0])
-        raise EncodingError(
-            f"{mnemonic}.{field.name} is out of range",
-            seen=seen,
-            limit=_limit(field),
-            fix="choose a smaller tile or another schedule",
-        )
+        raise _out_of_range(mnemonic, field, int(np.broadcast_to(column, bad.shape)[bad].flat[0]))
     bits = column.astype(np.uint64) & np.uint64(slot.mask)
     words[:, slot.word] |= bits << np.uint64(slot.low_bit)
+
+
+def _out_of_range(mnemonic: str, field: Field, seen: int) -> EncodingError:
+    return EncodingError(
+        f"{mnemonic}.{field.name} is out of range",
+        seen=seen,
+        limit=_limit(field),
+        fix="choose a smaller tile or another schedule",
+    )
 
 
 def _chosen(field: Field, column: NDArray[np.int64]) -> NDArray[np.bool_]:
