@@ -173,8 +173,8 @@ def _encode(kernel: str, site: _Site, gaps: Indices) -> Words:
     mnemonic = site.issue.mnemonic
     values: dict[str, Any] = {"issue": gaps}
     for name, expr in site.issue.fields.items():
-        value = expr.evaluate(site.env)
-        if np.ndim(value):
+        value = expr.args[0] if expr.op == "const" else expr.evaluate(site.env)
+        if isinstance(value, np.ndarray) and value.ndim:
             spread = np.broadcast_to(value, site.shape)
             value = spread.reshape(-1) if site.keep is None else spread[site.keep]
         values[name] = value

@@ -53,31 +53,24 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class SetRegisters:
-    """Stores before a loop; their cycles go to the next command."""
+    """Stores before a loop; their `cost` in cycles goes to the next command."""
 
     writes: tuple[Write, ...]
-
-    @property
-    def cost(self) -> int:
-        """Return the controller cycles of all stores."""
-        return sum(write.cost for write in self.writes)
+    cost: int
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
     """A command: the registers it still has to write, then the store that issues it.
 
-    `fields` has every field's expression, including those whose register holds it already.
+    `fields` has every field's expression, including those whose register holds it already; `cost`
+    is the controller cycles of all these stores.
     """
 
     mnemonic: str
     fields: Mapping[str, Expr]
     writes: tuple[Write, ...]
-
-    @property
-    def cost(self) -> int:
-        """Return the controller cycles of the stores and of the command."""
-        return CONTROLLER_COST.command + sum(write.cost for write in self.writes)
+    cost: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +172,12 @@ class _Annotation:
         for node in nodes:
             if isinstance(node, Instr):
                 values = {(node.mnemonic, name): expr for name, expr in node.fields.items()}
-                out.append(Issue(node.mnemonic, node.fields, _missing(values, state)))
+                writes = _missing(values, state)
+                cost = CONTROLLER_COST.command + _cost(writes)
+                out.append(Issue(node.mnemonic, node.fields, writes, cost))
             elif isinstance(node, Setup):
                 writes = _missing(node.values, state)
-                out += [SetRegisters(writes)] if writes else []
+                out += [SetRegisters(writes, _cost(writes))] if writes else []
             elif isinstance(node, HoistedBranch):
                 out.append(CodeBranch(node.condition, self.annotate(node.body, state)[0]))
             elif isinstance(node, Hoisted):
@@ -219,6 +214,10 @@ class _Annotation:
 
 def _missing(values: Mapping[tuple[str, str], Expr], state: State) -> tuple[Write, ...]:
     return tuple(Write(*r, expr) for r, expr in values.items() if state.get(r) != expr)
+
+
+def _cost(writes: tuple[Write, ...]) -> int:
+    return sum(write.cost for write in writes)
 
 
 def _check_names(
