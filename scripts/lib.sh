@@ -77,6 +77,7 @@ require_c_compiler() {
     if command -v "$candidate" >/dev/null 2>&1; then
       return
     fi
+    [ -z "${CC:-}" ] || break # the rest of $CC are options
   done
   die "no C compiler found (looked for: ${CC:-cc gcc clang}); install one" \
     "(Debian: apt-get install gcc libc6-dev) or set CC=/path/to/compiler"
