@@ -150,3 +150,14 @@ def test_import_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
         warnings.simplefilter("error")
         from_onnx(make_model(nodes, {"1.x": [None, 2]}, ["y"]))
     assert capfd.readouterr() == ("", "")
+
+
+def test_constant_of_a_type_tvm_cannot_read() -> None:
+    model = make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": [1]}, ["y"])
+    model.graph.initializer.append(
+        helper.make_tensor("w4", onnx.TensorProto.INT4, [3], np.array([1, 2, 3]))
+    )
+    assert refusal(model) == (
+        "constant 'w4' cannot be imported: seen INT4 of shape (3,); limit types TVM's Relax ONNX "
+        "importer reads; store it as int8, uint8, int32 or float32"
+    )

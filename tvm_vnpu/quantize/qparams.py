@@ -67,15 +67,13 @@ def weight_scales(
         products = by_channel.shape[1] * WEIGHT_MAX * (INT8_MAX - INT8_MIN)
         limit = max(INT32_MAX - products, 2**30)
         floor = np.maximum(floor, np.abs(bias.astype(np.float64)) / (float(input_scale) * limit))
-    scales = np.maximum(largest / WEIGHT_MAX, floor)
-    scales[(largest == 0) & ((bias is None) | _is_zero(bias, largest))] = 1.0
+    natural = largest / WEIGHT_MAX
+    scales = np.maximum(natural, floor)
     if not per_channel:
-        scales[:] = scales.max()
-    return _rounded_up_where_raised(scales, largest / WEIGHT_MAX)
-
-
-def _is_zero(bias: np.ndarray | None, like: np.ndarray) -> np.ndarray:
-    return np.zeros(like.shape, bool) if bias is None else np.asarray(bias) == 0
+        natural[:], scales[:], largest[:] = natural.max(), scales.max(), largest.max()
+    no_bias = np.asarray(bias) == 0 if bias is not None else np.ones(largest.shape, bool)
+    scales[(largest == 0) & no_bias] = 1.0
+    return _rounded_up_where_raised(scales, natural)
 
 
 def _rounded_up_where_raised(scales: np.ndarray, natural: np.ndarray) -> np.ndarray:

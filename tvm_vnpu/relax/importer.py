@@ -141,6 +141,18 @@ class _Importer(onnx_frontend.ONNXGraphImporter):
         self._input_vars.add(name)
         return super()._new_var(name, shape, dtype)
 
+    def _parse_array(self, tensor_proto: onnx.TensorProto) -> tvm.runtime.Tensor:
+        try:
+            return super()._parse_array(tensor_proto)
+        except Exception as error:
+            kind = onnx.TensorProto.DataType.Name(tensor_proto.data_type)
+            raise VnpuError(
+                f"constant {tensor_proto.name!r} cannot be imported",
+                seen=f"{kind} of shape {tuple(tensor_proto.dims)}",
+                limit="types TVM's Relax ONNX importer reads",
+                fix="store it as int8, uint8, int32 or float32",
+            ) from error
+
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         known = onnx_frontend._get_convert_map()
         for node in graph.node:
@@ -156,7 +168,7 @@ class _Importer(onnx_frontend.ONNXGraphImporter):
         self, op_name: str, inputs: list[relax.Expr], attrs: dict[str, Any], opset: int
     ) -> relax.Expr:
         name = attrs["tvm_custom"]["name"]
-        self.bb.node_name = name
+        self.bb.begin_node(name)
         try:
             converter = CONVERTERS.get(op_name)
             result = converter(self.bb, inputs, attrs) if converter else None
@@ -170,7 +182,7 @@ class _Importer(onnx_frontend.ONNXGraphImporter):
                 f"cannot import node {name!r} ({op_name})", seen=_first_line(error)
             ) from error
         finally:
-            self.bb.node_name = ""
+            self.bb.begin_node("")
 
     def _bind(self, result: relax.Expr, name: str) -> relax.Expr:
         """Bind a node's result to variables that carry its name."""

@@ -38,7 +38,13 @@ class NamingBlockBuilder(relax.BlockBuilder):
         """Start with no current node."""
         super().__init__()
         self.node_name = ""
+        self._calls: list[tuple[relax.Expr, relax.Var]] = []
         self.zero_pads: dict[str, ZeroPad] = {}
+
+    def begin_node(self, name: str) -> None:
+        """Name what is bound from now on after a node; an empty name ends it."""
+        self.node_name = name
+        self._calls.clear()
 
     def emit(self, expr: relax.Expr, name_hint: str = "") -> relax.Var:
         """Bind an expression to a variable named `name_hint`, or after node and operator."""
@@ -60,6 +66,8 @@ class NamingBlockBuilder(relax.BlockBuilder):
     def _named(self, expr: relax.Expr) -> relax.Expr:
         if isinstance(expr, relax.TupleGetItem):
             return relax.TupleGetItem(self._bound(expr.tuple_value), expr.index)
+        if isinstance(expr, relax.Tuple):
+            return relax.Tuple([self._bound(field) for field in expr.fields])
         if not is_operator_call(expr):
             return expr
         args = [self._bound(arg) for arg in expr.args]
@@ -69,6 +77,13 @@ class NamingBlockBuilder(relax.BlockBuilder):
         return with_name(call, self.node_name) if self.node_name else call
 
     def _bound(self, expr: relax.Expr) -> relax.Expr:
-        if is_operator_call(expr) or isinstance(expr, relax.TupleGetItem):
+        if isinstance(expr, relax.TupleGetItem):
             return self.emit(expr)
-        return expr
+        if not is_operator_call(expr):
+            return expr
+        for call, var in self._calls:  # a call used twice is bound once
+            if call.same_as(expr):
+                return var
+        var = self.emit(expr)
+        self._calls.append((expr, var))
+        return var
