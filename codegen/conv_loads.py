@@ -1,0 +1,139 @@
+"""The loads of a tiled convolution kernel: input tiles, weights, parameters."""
+
+from __future__ import annotations
+
+from codegen.borders import Border, Box, border_rounding, convert, dma
+from codegen.conv_plan import PARAMS_FULL, RECORD_BYTES, ZERO_POINTS_FULL, ConvPlan
+from codegen.expr import Expr, as_expr, less, param, select, var
+from codegen.kernel import Guard, Instr, Loop, Node, instr
+from codegen.tiles import tile_span
+
+
+class ConvLoads(ConvPlan):
+    """Adds the loads to a plan."""
+
+    def load(self, t: Expr) -> tuple[Node, ...]:
+        """Return the loads that step `t` needs and no earlier step has made."""
+        nodes = self.load_input(t)
+        if self.s.weights == "stream" and self.channel_outer:
+            first = less(t % self.spatial_tiles, 1)
+            nodes += (Guard(first, (self.load_weights(self.step(t).channel, as_expr(0)),)),)
+        return nodes
+
+    def load_input(self, t: Expr) -> tuple[Node, ...]:
+        """Return the load of step `t`'s input tile, where it is new."""
+        step = self.step(t)
+        use = self.input_use(step)
+        box, _, _ = self.input_box(step)
+        body = self._stage_and_convert(box, use) if self.at.converts_in else (self._load(box, use),)
+        wanted = select(self.resident, 0, 1)
+        if not self.loads_each_step and self.at.channel_tiles > 1:
+            wanted = select(self.resident, 0, less(t % self.at.channel_tiles, 1))
+        return (Guard(wanted, body),)
+
+    def _load(self, box: Box, use: Expr) -> Instr:
+        address = param("spm") + self.at.input + self.inputs.slot(use) * self.at.in_bytes
+        return dma(
+            "LOAD", self.shape.source, box, param("in0"), address, self.at.in_tile,
+            wait=self.inputs.acquire(use), post=self.inputs.filled,
+        )  # fmt: skip
+
+    def _stage_and_convert(self, box: Box, use: Expr) -> tuple[Node, ...]:
+        source, tile = self.shape.source, self.at.in_tile
+        staged = self.at.in_bytes * source.item
+        stage = param("spm") + self.at.stage_in + self.stage.slot(use) * staged
+        target = Border(self.shape.a_type, "NHWC", source.height, source.width, source.channels)
+        address = param("spm") + self.at.input + self.inputs.slot(use) * self.at.in_bytes
+        return (
+            dma(
+                "LOAD", source, box, param("in0"), stage, tile,
+                wait=self.stage.acquire(use), post=self.stage.filled,
+            ),
+            convert(
+                box, (source, stage, tile), (target, address, tile), convert_scalars("in"),
+                border_rounding(source.dtype),
+                wait=self.inputs.acquire(use) + self.stage.filled,
+                post=self.stage.release(use) + self.inputs.filled,
+            ),
+        )  # fmt: skip
+
+    def load_weights(self, channel: Expr, depth: Expr) -> Instr:
+        """Return the load of one weight tile (channel tile, depth tile)."""
+        offset, size = self.weight_piece(channel, depth)
+        address = param("spm") + self.weight_address(channel, depth)
+        resident = self.s.weights == "resident"
+        wait = 0 if resident else self.weights.acquire(self.weight_use(channel, depth))
+        return instr(
+            "LOAD", dram=param("weights") + offset, spm_addr=address, n0=1, n1=1, n2=1, run=size,
+            wait=wait, post=self.weights.filled,
+        )  # fmt: skip
+
+    def weight_piece(self, channel: Expr, depth: Expr) -> tuple[Expr, Expr]:
+        """Return (offset, bytes) of a weight tile within the packed weights."""
+        chans = self.channels(channel)
+        shape = self.shape
+        if shape.depthwise:
+            return chans.start * shape.taps, chans.size * shape.taps
+        inner = tile_span(depth, self.s.tile_ic, 0, shape.group_in)
+        offset = chans.start * shape.depth + inner.start * shape.taps * chans.size
+        return offset, chans.size * inner.size * shape.taps
+
+    def weight_use(self, channel: Expr, depth: Expr) -> Expr:
+        """Return the running number of a streamed weight load, for the step variable's tile."""
+        del depth
+        return channel
+
+    def weight_address(self, channel: Expr, depth: Expr) -> Expr:
+        """Return the offset of a weight tile from the kernel's scratchpad base."""
+        if self.s.weights == "resident":
+            return self.weight_piece(channel, depth)[0] + self.at.weights
+        use = self.weight_use(channel, depth)
+        return self.weights.slot(use) * self.at.weight_tile + self.at.weights
+
+    def stream_weights(self, use: Expr) -> Instr:
+        """Return streamed weight load number `use` in spatial_outer order."""
+        pieces = self.at.channel_tiles * self.at.depth_tiles
+        piece = use % pieces
+        channel, depth = piece // self.at.depth_tiles, piece % self.at.depth_tiles
+        offset, size = self.weight_piece(channel, depth)
+        slot = self.weights.slot(use) * self.at.weight_tile + self.at.weights
+        return instr(
+            "LOAD", dram=param("weights") + offset, spm_addr=param("spm") + slot,
+            n0=1, n1=1, n2=1, run=size, wait=self.weights.acquire(use), post=self.weights.filled,
+        )  # fmt: skip
+
+    def load_constants(self) -> tuple[Node, ...]:
+        """Return the loads of the parameters, the zero points and the resident weights."""
+        size = self.shape.target.channels
+        nodes: list[Node] = [self._load_weights_first()]
+        if self.shape.vector_zero_points:
+            nodes.append(self._block("zero_points", self.at.zero_points, size, ZERO_POINTS_FULL))
+        nodes.append(self._block("params", self.at.params, size * RECORD_BYTES, PARAMS_FULL))
+        if self.s.weights == "resident":
+            pieces = self.at.channel_tiles * self.at.depth_tiles
+            if pieces > 1:
+                p = var("p")
+                piece = self.load_weights(
+                    (p + 1) // self.at.depth_tiles, (p + 1) % self.at.depth_tiles
+                )
+                nodes.append(Loop("p", as_expr(pieces - 1), (piece,)))
+            return (Guard(select(self.loaded, 0, 1), tuple(nodes)),)
+        return tuple(nodes)
+
+    def _load_weights_first(self) -> Instr:
+        if self.s.weights == "stream" and not self.channel_outer:
+            return self.stream_weights(as_expr(0))
+        return self.load_weights(as_expr(0), as_expr(0))
+
+    def _block(self, name: str, offset: int, size: int, semaphore: int) -> Instr:
+        return instr(
+            "LOAD", dram=param(name), spm_addr=param("spm") + offset, n0=1, n1=1, n2=1, run=size,
+            post=1 << semaphore,
+        )  # fmt: skip
+
+
+def convert_scalars(side: str) -> dict[str, Expr]:
+    """Return the CONVERT scalars of a border as kernel parameters `side_NAME`."""
+    names = ("in_zp", "multiplier", "shift", "out_scale", "out_zp", "lo", "hi")
+    return {name: param(f"{side}_convert_{name}") for name in names}
+

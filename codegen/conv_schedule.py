@@ -1,0 +1,180 @@
+"""Legal schedules of a convolution kernel, ordered by a documented cost estimate.
+
+The estimate of a schedule is the largest of four totals, plus the exposed first load and last
+store: array cycles (every command's passes, fill and drain), vector passes, DRAM cycles (bytes in
+whole bursts, halos included) and controller cycles. It never runs the timeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from codegen.conv_plan import RECORD_BYTES, ConvLayout, ConvShape
+from codegen.schedule import Schedule
+from runtime_sim.npu import NpuConfig
+
+MAX_RESIDENT_PIECES = 200
+CONTROLLER_CYCLES_PER_STEP = 200
+MAX_SPATIAL_TILES = 48
+
+
+def schedules(shape: ConvShape, npu: NpuConfig) -> list[Schedule]:
+    """Return the legal candidate schedules, cheapest estimate first."""
+    legal = [s for s in _candidates(shape, npu) if is_legal(shape, s, npu)]
+    return sorted(legal, key=lambda s: estimate(shape, s, npu))
+
+
+def is_legal(shape: ConvShape, s: Schedule, npu: NpuConfig) -> bool:
+    """Return whether the kernel fits SPM, ACC, the semaphores and the fields."""
+    layout = ConvLayout(shape, s)
+    if layout.spm_bytes > npu.spm_bytes:
+        return False
+    if s.acc_buffers * layout.acc_elements > npu.acc_elements:
+        return False
+    if s.weights == "resident":
+        if layout.channel_tiles * layout.depth_tiles > MAX_RESIDENT_PIECES:
+            return False
+    elif s.order == "channel_outer" and layout.depth_tiles > 1:
+        return False
+    if s.micro_kernel == "packed_taps":
+        fits = not shape.depthwise and shape.group_in * 2 <= npu.array_rows and shape.taps > 1
+        if not fits or layout.depth_tiles > 1:
+            return False
+    return shape.source.channels * shape.source.item < 1 << 16
+
+
+def _candidates(shape: ConvShape, npu: NpuConfig) -> Iterator[Schedule]:
+    for tile_oc in _channel_tiles(shape, npu):
+        for tile_h, tile_w in _spatial_tiles(shape, npu, tile_oc):
+            base = Schedule(tile_h=tile_h, tile_w=tile_w, tile_oc=tile_oc, tile_ic=shape.group_in)
+            yield from _variants(shape, npu, base)
+
+
+def _variants(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Schedule]:
+    packed = not shape.depthwise and shape.group_in * 2 <= npu.array_rows and shape.taps > 1
+    base = replace(base, micro_kernel="packed_taps" if packed else "implicit_gemm")
+    for buffers in (2, 1):
+        b = replace(base, in_buffers=buffers, out_buffers=buffers, acc_buffers=buffers)
+        yield b
+        yield replace(b, weights="stream", weight_buffers=buffers)
+        yield replace(b, weights="stream", weight_buffers=buffers, order="channel_outer")
+    if shape.depthwise or packed:
+        return
+    for tile_ic in _depth_tiles(shape, npu):
+        yield replace(base, tile_ic=tile_ic, weights="stream")
+        yield replace(
+            base, tile_ic=tile_ic, weights="stream",
+            in_buffers=1, out_buffers=1, acc_buffers=1, weight_buffers=1,
+        )  # fmt: skip
+
+
+def _depth_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
+    """Return input-channel tiles, multiples of the array's rows, for kernels too deep to hold."""
+    if shape.taps * shape.group_in * npu.array_cols * 2 <= npu.spm_bytes // 4:
+        return []
+    tiles, tile = [], npu.array_rows
+    while tile < shape.group_in:
+        tiles.append(tile)
+        tile *= 2
+    return tiles
+
+
+def _channel_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
+    """Return output-channel tiles: whole array columns, doubling, and all channels."""
+    unit = npu.array_cols
+    if shape.depthwise:
+        unit = max(1, npu.array_cols // shape.mult) * shape.mult
+    tiles, tile = [], unit
+    while tile < shape.group_out:
+        tiles.append(tile)
+        tile *= 2
+    return [*tiles, shape.group_out]
+
+
+def _spatial_tiles(shape: ConvShape, npu: NpuConfig, tile_oc: int) -> list[tuple[int, int]]:
+    """Return (rows, columns) tiles that leave room for two ACC buffers, and single-buffer ones."""
+    limit = max(1, npu.acc_elements // tile_oc)
+    pairs = []
+    for columns in _halvings(shape.cols.out):
+        heights = {h for h in _divisor_like(shape.rows.out) if h * columns <= limit}
+        pairs += [(h, columns) for h in sorted(heights, reverse=True)]
+        if len(pairs) >= MAX_SPATIAL_TILES:
+            break
+    return pairs[:MAX_SPATIAL_TILES]
+
+
+def _halvings(size: int) -> list[int]:
+    sizes = [size]
+    while sizes[-1] > 1:
+        sizes.append(-(-sizes[-1] // 2))
+    return sizes
+
+
+def _divisor_like(size: int) -> set[int]:
+    """Return tile sizes that cut `size` into equal parts, give or take one."""
+    return {-(-size // parts) for parts in range(1, size + 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    array: float
+    vector: float
+    dram: float
+    controller: float
+    exposed: float
+
+
+def estimate(shape: ConvShape, s: Schedule, npu: NpuConfig) -> float:
+    """Return the estimated cycles of a schedule on one image."""
+    layout = ConvLayout(shape, s)
+    totals = _totals(shape, s, layout, npu)
+    return max(totals.array, totals.vector, totals.dram, totals.controller) + totals.exposed
+
+
+def _totals(shape: ConvShape, s: Schedule, layout: ConvLayout, npu: NpuConfig) -> _Totals:
+    memory = npu.memory_of(0)
+    row_tiles = -(-shape.rows.out // s.tile_h)
+    spatial = row_tiles * layout.col_tiles
+    steps = spatial * layout.channel_tiles
+    in_tile = layout.in_bytes * shape.source.item
+    loads = steps if shape.depthwise or s.order == "channel_outer" else spatial
+    resident = s.weights == "resident" or s.order == "channel_outer"
+    weights = shape.depth * shape.target.channels * (1 if resident else spatial)
+    out = shape.rows.out * shape.cols.out * shape.target.channels
+    fixed = RECORD_BYTES * shape.target.channels
+    moved = loads * in_tile + weights + fixed + out * shape.target.item
+    first = in_tile + layout.weight_tile + memory.latency * memory.bytes_per_cycle
+    last = layout.acc_elements * shape.target.item
+    convert_in = loads * layout.in_bytes if layout.converts_in else 0
+    convert_out = out if layout.converts_out else 0
+    command = _command_cycles(shape, s, layout, npu)
+    vector = (out + convert_in + convert_out) / npu.lanes
+    exposed = (first + last) / memory.bytes_per_cycle + layout.acc_elements / npu.lanes
+    if min(s.in_buffers, s.out_buffers, s.acc_buffers) < 2 and steps > 1:
+        exposed += (moved / memory.bytes_per_cycle + vector) * (1 - 1 / steps)
+    return _Totals(
+        array=steps * layout.depth_tiles * command,
+        vector=vector,
+        dram=moved / memory.bytes_per_cycle,
+        controller=steps * (CONTROLLER_CYCLES_PER_STEP + 100 * (layout.depth_tiles - 1)),
+        exposed=exposed,
+    )
+
+
+def _command_cycles(shape: ConvShape, s: Schedule, layout: ConvLayout, npu: NpuConfig) -> float:
+    """Return the array cycles of an average command: edge tiles are cheaper than full ones."""
+    fill = npu.array_rows + npu.array_cols - 2
+    rows = shape.rows.out / -(-shape.rows.out // s.tile_h)
+    cols = shape.cols.out / layout.col_tiles
+    pixels = rows * cols
+    if shape.depthwise:
+        tiles = shape.target.channels / layout.channel_tiles
+        rate = npu.array_rows * npu.depthwise_rate
+        return -(-tiles // npu.array_cols) * -(-pixels * shape.taps // rate) + fill
+    blocks = -(-shape.group_out // npu.array_cols) / -(-shape.group_out // s.tile_oc)
+    if s.micro_kernel == "packed_taps":
+        passes = -(-shape.depth // npu.array_rows)
+    else:
+        passes = shape.taps * -(-s.tile_ic // npu.array_rows)
+    return blocks * passes * max(pixels, npu.array_rows) + fill

@@ -1,0 +1,102 @@
+"""What the vector operators share: schedules, kernels and the fields of their operands."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from codegen.expr import ExprLike
+from codegen.kernel import STANDARD_PARAMS, Comment, Instr, Kernel, spm_fields
+from codegen.ops.base import Operator, Work, kernel_name
+from codegen.schedule import Schedule, ScheduleError
+from codegen.tiles import Axis, Span
+from codegen.vector_kernel import Operand, VectorKernel, VectorShape, VectorStep
+from codegen.vector_schedule import schedules, spm_bytes
+from runtime_sim.npu import NpuConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class VectorOperator(Operator):
+    """An operator that one vector command per tile computes."""
+
+    @abstractmethod
+    def shape(self) -> VectorShape:
+        """Return what tiling depends on."""
+
+    @abstractmethod
+    def emit(self, step: VectorStep) -> Instr:
+        """Return the command of a step."""
+
+    @property
+    def passes(self) -> int:
+        """Return vector passes per output element."""
+        return 1
+
+    @property
+    def attributes(self) -> tuple[object, ...]:
+        """Return what the code depends on beside the shape."""
+        return ()
+
+    def signature(self) -> tuple[object, ...]:
+        """Return shape and attributes."""
+        return (self.kind, self.shape(), self.attributes)
+
+    def schedules(self, npu: NpuConfig) -> list[Schedule]:
+        """Return the legal schedules, best estimate first."""
+        return schedules((self.shape(),), self.passes, npu)
+
+    def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
+        """Return the kernel of a legal schedule."""
+        shape = self.shape()
+        check_fits(self, spm_bytes(shape, schedule), schedule, npu)
+        body = VectorKernel(shape, schedule, self.emit).body()
+        constants = ("params",) if shape.params_bytes else ()
+        inputs = tuple(f"in{index}" for index in range(len(shape.sources)))
+        params = (*STANDARD_PARAMS, *inputs, "out0", *constants, *self.scalars())
+        doc = f"{self.kind} {self.describe()}".strip()
+        return Kernel(
+            kernel_name(self, schedule), params, (Comment(schedule.describe()), *body), doc
+        )
+
+    def work(self, npu: NpuConfig) -> Work:
+        """Return vector passes and compulsory bytes in bursts."""
+        burst = npu.memory_of(0).burst
+        tensors = [(tensor.nbytes) for tensor in (*self.inputs, *self.outputs)]
+        return Work(
+            vector_elements=self.outputs[0].elements * self.passes,
+            dram_bytes=sum(math.ceil(size / burst) * burst for size in tensors),
+        )
+
+
+def check_fits(operator: Operator, needed: int, schedule: Schedule, npu: NpuConfig) -> None:
+    """Raise ScheduleError if a schedule needs more scratchpad than there is."""
+    if needed > npu.spm_bytes:
+        raise ScheduleError(
+            f"{operator.name}: schedule is not legal on {npu.name}",
+            seen=f"{schedule.describe()} needs {needed} bytes",
+            limit=f"{npu.spm_bytes} bytes of SPM",
+        )
+
+
+def operand_fields(prefix: str, operand: Operand) -> dict[str, ExprLike]:
+    """Return the scratchpad operand fields of a tile; broadcast axes get stride 0."""
+    _, tile_w, tile_c = operand.tile
+    item = operand.border.item
+    return spm_fields(prefix, operand.address, tile_w * tile_c * item, tile_c * item)
+
+
+def window_fields(operand: Operand, out: Operand, rows: Axis, cols: Axis) -> dict[str, ExprLike]:
+    """Return the extents, window and padding fields of a pooling command."""
+    return {
+        "in_h": operand.box.rows.size, "in_w": operand.box.cols.size,
+        "out_h": out.box.rows.size, "out_w": out.box.cols.size,
+        "c": out.box.chans.size,
+        "kh": rows.kernel, "kw": cols.kernel, "sh": rows.stride, "sw": cols.stride,
+        "pad_top": operand.pad_top, "pad_left": operand.pad_left,
+    }  # fmt: skip
+
+
+def span_sizes(rows: Span, cols: Span, chans: Span) -> dict[str, ExprLike]:
+    """Return the h, w and c fields."""
+    return {"h": rows.size, "w": cols.size, "c": chans.size}

@@ -1,0 +1,42 @@
+"""Schedules: the knobs of a kernel, independent of the operator that uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runtime_sim.errors import VnpuError
+
+
+class ScheduleError(VnpuError):
+    """No legal schedule exists, or a given one is not legal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How a kernel is tiled, ordered and buffered.
+
+    tile_h, tile_w: output rows and columns of a tile. tile_oc: output channels of a step (a
+    channel tile for depthwise and vector operators). tile_ic: input channels of a matrix command.
+    order: `spatial_outer` (all channel tiles of a spatial tile, then the next) or
+    `channel_outer` (all spatial tiles of a channel tile). weights: `resident` (loaded once) or
+    `stream` (a buffer per step). *_buffers: rotating buffers. micro_kernel: `implicit_gemm`,
+    or `packed_taps` (kernel taps share the array's rows). unroll: copies of the step loop's body.
+    """
+
+    tile_h: int = 1
+    tile_w: int = 1
+    tile_oc: int = 1
+    tile_ic: int = 1
+    order: str = "spatial_outer"
+    weights: str = "resident"
+    in_buffers: int = 2
+    weight_buffers: int = 2
+    out_buffers: int = 2
+    acc_buffers: int = 2
+    micro_kernel: str = "implicit_gemm"
+    unroll: int = 1
+
+    def describe(self) -> str:
+        """Return the schedule in one line."""
+        text = f"tile {self.tile_h}x{self.tile_w}x{self.tile_oc} (ic {self.tile_ic}), {self.order}"
+        return f"{text}, weights {self.weights}, {self.micro_kernel}, unroll {self.unroll}"

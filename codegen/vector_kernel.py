@@ -1,0 +1,227 @@
+"""The tiled kernel of vector operators: element-wise, pooling, conversion.
+
+Each step loads a tile of every input, runs one vector command and stores a tile of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from codegen.borders import Border, Box, dma
+from codegen.expr import Expr, ExprLike, as_expr, ceil_div, less, param
+from codegen.kernel import Instr, Node, instr
+from codegen.schedule import Schedule
+from codegen.tiles import Axis, Handshake, ScratchpadPlan, Span, pipelined, tile_span
+
+_PARAMS_FULL = 4
+Tile = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input: its form in DRAM and how output rows and columns map to its own.
+
+    An axis of size 1 under a larger output is broadcast; so is a single channel.
+    """
+
+    border: Border
+    rows: Axis
+    cols: Axis
+
+    @property
+    def broadcasts_rows(self) -> bool:
+        """Return whether one row serves all output rows."""
+        return self.rows.size == 1 and self.rows.out > 1
+
+    @property
+    def broadcasts_cols(self) -> bool:
+        """Return whether one column serves all output columns."""
+        return self.cols.size == 1 and self.cols.out > 1
+
+
+def same_extent(border: Border, target: Border) -> Source:
+    """Return an input that is read element for element (or broadcast)."""
+    return Source(border, Axis(border.height, target.height), Axis(border.width, target.width))
+
+
+@dataclass(frozen=True, slots=True)
+class VectorShape:
+    """All that tiling depends on. `params_bytes`: constant records to keep in SPM.
+
+    `row_offset`, `col_offset` and `channel_offset` place the result within the target (concat).
+    `extent`: rows, columns and channels of the result.
+    """
+
+    sources: tuple[Source, ...]
+    target: Border
+    extent: Tile
+    params_bytes: int = 0
+    row_offset: int = 0
+    col_offset: int = 0
+    channel_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tile in SPM: address, extent of its buffer, and where it lies in the tensor."""
+
+    border: Border
+    address: Expr
+    tile: Tile
+    box: Box
+    pad_top: Expr
+    pad_left: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class VectorStep:
+    """What a step's command works on, and the semaphores that it must wait for and post."""
+
+    inputs: tuple[Operand, ...]
+    output: Operand
+    params: Expr
+    wait: Expr
+    post: Expr
+
+
+EmitVector = Callable[[VectorStep], Instr]
+
+
+def in_tile(source: Source, s: Schedule, channels: int) -> Tile:
+    """Return the extent of an input's buffer for a schedule."""
+    rows = 1 if source.broadcasts_rows else source.rows.in_tile(s.tile_h)
+    cols = 1 if source.broadcasts_cols else source.cols.in_tile(s.tile_w)
+    one_channel = source.border.channels == 1 < channels
+    return rows, cols, 1 if one_channel else s.tile_oc
+
+
+class VectorKernel:
+    """Builds the kernel body of one (shape, schedule) pair."""
+
+    def __init__(
+        self,
+        shape: VectorShape,
+        schedule: Schedule,
+        emit: EmitVector,
+        rows: tuple[ExprLike, ExprLike] | None = None,
+        first_input: int = 0,
+    ) -> None:
+        """Lay out SPM.
+
+        `rows`: the output rows to make; by default the kernel's row range. Source i reads the
+        parameter in{first_input + i}.
+        """
+        self.first_input = first_input
+        self.shape, self.s, self.emit = shape, schedule, emit
+        self.begin, self.end = rows or (param("row_begin"), param("row_end"))
+        height, width, channels = shape.extent
+        del height
+        self.col_tiles = -(-width // schedule.tile_w)
+        self.channel_tiles = -(-channels // schedule.tile_oc)
+        row_tiles = ceil_div(as_expr(self.end) - self.begin, schedule.tile_h)
+        self.steps = row_tiles * (self.col_tiles * self.channel_tiles)
+        self.inputs = Handshake(0, 1, schedule.in_buffers, self.steps)
+        self.outputs = Handshake(2, 3, schedule.out_buffers, self.steps)
+        self.in_tiles = [in_tile(source, schedule, channels) for source in shape.sources]
+        self.out_tile = (schedule.tile_h, schedule.tile_w, schedule.tile_oc)
+        plan = ScratchpadPlan()
+        self.params_at = plan.take("params", shape.params_bytes)
+        self.in_at = [
+            plan.take(f"in{index}", schedule.in_buffers * _bytes(source.border, tile))
+            for index, (source, tile) in enumerate(zip(shape.sources, self.in_tiles, strict=True))
+        ]
+        size = _bytes(shape.target, self.out_tile)
+        self.out_at = plan.take("out", schedule.out_buffers * size)
+        self.spm_bytes = plan.used
+
+    def box(self, t: Expr) -> Box:
+        """Return the output tile of step `t`."""
+        channel, spatial = t % self.channel_tiles, t // self.channel_tiles
+        _, width, channels = self.shape.extent
+        return Box(
+            tile_span(spatial // self.col_tiles, self.s.tile_h, self.begin, self.end),
+            tile_span(spatial % self.col_tiles, self.s.tile_w, 0, width),
+            tile_span(channel, self.s.tile_oc, 0, channels),
+        )
+
+    def operand(self, index: int, t: Expr) -> Operand:
+        """Return input `index` of step `t`."""
+        source, tile, out = self.shape.sources[index], self.in_tiles[index], self.box(t)
+        one = Span(as_expr(0), as_expr(1))
+        rows, above = (one, as_expr(0)) if source.broadcasts_rows else source.rows.window(out.rows)
+        cols, left = (one, as_expr(0)) if source.broadcasts_cols else source.cols.window(out.cols)
+        chans = one if source.border.channels == 1 else out.chans
+        buffer = self.inputs.slot(t) * _bytes(source.border, tile)
+        address = param("spm") + self.in_at[index] + buffer
+        return Operand(source.border, address, tile, Box(rows, cols, chans), above, left)
+
+    def result(self, t: Expr) -> Operand:
+        """Return the output of step `t`."""
+        buffer = self.outputs.slot(t) * _bytes(self.shape.target, self.out_tile)
+        address = param("spm") + self.out_at + buffer
+        zero = as_expr(0)
+        return Operand(self.shape.target, address, self.out_tile, self.box(t), zero, zero)
+
+    def load(self, t: Expr) -> tuple[Node, ...]:
+        """Return the loads of step `t`: the first waits for the buffers, the last reports."""
+        nodes = []
+        for index in range(len(self.shape.sources)):
+            operand = self.operand(index, t)
+            last = index + 1 == len(self.shape.sources)
+            nodes.append(
+                dma(
+                    "LOAD", operand.border, operand.box, param(f"in{self.first_input + index}"),
+                    operand.address, operand.tile, wait=self.inputs.acquire(t) if index == 0 else 0,
+                    post=self.inputs.filled if last else 0,
+                )
+            )  # fmt: skip
+        if t.constant == 0 and self.shape.params_bytes:
+            nodes.append(self._load_params())
+        return tuple(nodes)
+
+    def _load_params(self) -> Instr:
+        return instr(
+            "LOAD", dram=param("params"), spm_addr=param("spm") + self.params_at,
+            n0=1, n1=1, n2=1, run=self.shape.params_bytes, post=1 << _PARAMS_FULL,
+        )  # fmt: skip
+
+    def compute(self, t: Expr) -> tuple[Node, ...]:
+        """Return the vector command of step `t`."""
+        wait = self.outputs.acquire(t) + self.inputs.filled
+        if self.shape.params_bytes:
+            wait = wait + less(t, 1) * (1 << _PARAMS_FULL)
+        step = VectorStep(
+            tuple(self.operand(index, t) for index in range(len(self.shape.sources))),
+            self.result(t),
+            param("spm") + self.params_at,
+            wait,
+            self.inputs.release(t) + self.outputs.filled,
+        )
+        return (self.emit(step),)
+
+    def store(self, t: Expr) -> tuple[Node, ...]:
+        """Return the store of step `t`, shifted to the result's place in the target."""
+        result, shape = self.result(t), self.shape
+        box = Box(
+            _shift(result.box.rows, shape.row_offset),
+            _shift(result.box.cols, shape.col_offset),
+            _shift(result.box.chans, shape.channel_offset),
+        )
+        command = dma(
+            "STORE", shape.target, box, param("out0"), result.address, self.out_tile,
+            wait=self.outputs.filled, post=self.outputs.release(t),
+        )  # fmt: skip
+        return (command,)
+
+    def body(self) -> tuple[Node, ...]:
+        """Return the kernel's nodes."""
+        return pipelined(self.steps, self.load, self.compute, self.store, self.s.unroll)
+
+
+def _shift(span: Span, offset: int) -> Span:
+    return Span(span.start + offset, span.size)
+
+
+def _bytes(border: Border, tile: Tile) -> int:
+    return tile[0] * tile[1] * tile[2] * border.item
