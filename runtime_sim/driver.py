@@ -103,7 +103,7 @@ def foreign_bytes(address: int, size: int, what: str) -> Bytes:
             seen=f"address 0x{address:x}, {size} bytes",
             fix="pass the address of an allocated buffer",
         )
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
 def _flat(data: bytes | NDArray[Any], what: str) -> Bytes:

@@ -22,3 +22,21 @@ class VnpuError(Exception):
         if fix is not None:
             parts.append(fix)
         super().__init__(what + (": " + "; ".join(parts) if parts else ""))
+
+
+class CommandError(VnpuError):
+    """A command that breaks a rule: `rule` names it, `command` is the index in the stream."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        rule: str,
+        command: int | None = None,
+        seen: object = None,
+        limit: object = None,
+        fix: str | None = None,
+    ) -> None:
+        """Keep the rule and the command beside the message's parts."""
+        self.rule, self.command = rule, command
+        super().__init__(what, seen=seen, limit=limit, fix=fix)

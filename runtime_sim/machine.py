@@ -105,6 +105,8 @@ def check_regions(plan: Plan, regions: Regions) -> None:
         if data is None:
             raise IllegalCommand(
                 f"{command.title} uses {memory_name(view.memory)}, which is not bound",
+                rule=planning.IN_BOUNDS,
+                command=command.index,
                 limit="regions " + ", ".join(map(str, sorted(regions))),
             )
         planning.check_extent(command, view, data.nbytes)

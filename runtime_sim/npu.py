@@ -213,6 +213,8 @@ def from_json(text: str) -> NpuConfig:
         table = json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigError("NPU configuration is not JSON", seen=error) from error
+    if not isinstance(table, dict):
+        raise ConfigError("NPU configuration is not a JSON object", seen=type(table).__name__)
     return from_dict(table, "json")
 
 

@@ -27,6 +27,11 @@ from runtime_sim.views import (
     memory_name,
 )
 
+IN_BOUNDS = "in_bounds"
+"""Every byte a command touches lies inside SPM, ACC or the region it names."""
+READ_ONLY = "read_only"
+"""No STORE writes the constants or an input."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -99,6 +104,8 @@ def plan_command(fields: Fields, index: int, config: NpuConfig) -> Planned:
             name, seen, limit = fault
             raise IllegalCommand(
                 f"command {index} ({row.mnemonic}): {name} breaks rule {rule.__name__}",
+                rule=rule.__name__,
+                command=index,
                 seen=seen,
                 limit=limit,
             )
@@ -118,6 +125,8 @@ def _check_local(command: Planned, step: Step, config: NpuConfig) -> None:
     if command.row.queue == Queue.ST and step.write.views[0].memory == DRAM + CONSTANTS:
         raise IllegalCommand(
             f"{command.title} writes DRAM region 0",
+            rule=READ_ONLY,
+            command=command.index,
             limit="region 0 holds constants and is read-only",
         )
 
@@ -129,6 +138,8 @@ def check_extent(command: Planned, view: View, size: int) -> None:
         name = memory_name(view.memory)
         raise IllegalCommand(
             f"{command.title} reaches outside {name}",
+            rule=IN_BOUNDS,
+            command=command.index,
             seen=f"bytes 0x{low:x} to 0x{high:x}"
             if low >= 0
             else f"bytes -0x{-low:x} to 0x{high:x}",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runtime_sim.errors import VnpuError
+from runtime_sim.errors import CommandError
 from runtime_sim.isa.fields import DType
 
 Fields = Mapping[str, int]
@@ -40,7 +40,7 @@ BYTE = np.dtype(np.uint8)
 INT32 = np.dtype("<i4")
 
 
-class IllegalCommand(VnpuError):
+class IllegalCommand(CommandError):
     """A command breaks a rule of the instruction set."""
 
 

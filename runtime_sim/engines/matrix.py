@@ -104,7 +104,10 @@ def _exact_type(f: Fields, depth: int) -> DTypeLike:
         return np.float32
     if bound < 1 << 53:
         return np.float64
-    raise IllegalCommand("convolution sum is too long", seen=f"|sum| up to {bound}", limit="2^53")
+    rule = "accumulator_never_overflows"
+    raise IllegalCommand(
+        "convolution sum is too long", rule=rule, seen=f"|sum| up to {bound}", limit="2^53"
+    )
 
 
 def product_bounds(f: Fields) -> tuple[int, int]:

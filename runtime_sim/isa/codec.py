@@ -9,19 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runtime_sim.errors import VnpuError
+from runtime_sim.errors import CommandError, VnpuError
 from runtime_sim.isa.fields import COMMAND_WORDS, Field, Instruction
 from runtime_sim.isa.layout import BY_MNEMONIC, BY_OPCODE, SLOTS, Slot, reserved_masks
 
 Words = NDArray[np.uint64]
 _SIGN_BASE = np.int64(1)
+FIELDS_LEGAL = "fields_legal"
+"""Name of the rule that decoding checks: known opcode, no reserved bit set, fields in range."""
 
 
 class EncodingError(VnpuError):
     """A field value does not fit its field."""
 
 
-class DecodingError(VnpuError):
+class DecodingError(CommandError):
     """A command is not a legal vNPU command."""
 
 
@@ -117,6 +119,7 @@ def as_words(stream: bytes | Words) -> Words:
     if len(stream) % (COMMAND_WORDS * 8):
         raise DecodingError(
             "command stream is truncated",
+            rule=FIELDS_LEGAL,
             seen=f"{len(stream)} bytes",
             limit=f"a multiple of {COMMAND_WORDS * 8}",
             fix="compile the model again",
@@ -147,6 +150,8 @@ def decode_columns(stream: bytes | Words) -> list[Columns]:
         if opcode not in BY_OPCODE:
             raise DecodingError(
                 f"command {index[0]}: unknown opcode",
+                rule=FIELDS_LEGAL,
+                command=int(index[0]),
                 seen=f"0x{opcode:02x}",
                 fix="compile for this ISA version",
             )
@@ -181,6 +186,8 @@ def _check_reserved(rows: Words, opcode: int, index: NDArray[np.intp]) -> None:
     if bad.size:
         raise DecodingError(
             f"command {index[bad[0]]}: {BY_OPCODE[opcode].mnemonic} has reserved bits set",
+            rule=FIELDS_LEGAL,
+            command=int(index[bad[0]]),
             fix="compile for this ISA version",
         )
 
@@ -195,6 +202,8 @@ def _check_range(
     if where.size:
         raise DecodingError(
             f"command {index[where[0]]}: {BY_OPCODE[opcode].mnemonic}.{field.name} is out of range",
+            rule=FIELDS_LEGAL,
+            command=int(index[where[0]]),
             seen=int(column[where[0]]),
             limit=_limit(field),
         )
