@@ -18,6 +18,7 @@ from runtime_sim.isa.fields import Rounding
 from runtime_sim.numerics import pack_records, quantize_multiplier
 
 ADD_LEFT_SHIFT = 20
+FLOAT_MODES = (Rounding.FLOAT_RNE, Rounding.HALF_AWAY_F64)
 
 
 class ProfileError(VnpuError):
@@ -72,20 +73,19 @@ class Scaling:
 
     def records(self, bias: NDArray[np.int32]) -> NDArray[np.uint8]:
         """Return the 12-byte parameter records, uint8 of shape (channels, 12)."""
-        count = len(bias)
-        return pack_records(
-            np.asarray(bias, np.int32),
-            self.rounding,
-            multiplier=np.broadcast_to(self.multiplier, count),
-            shift=np.broadcast_to(self.shift, count),
-            scale=np.broadcast_to(self.scale, count),
-        )
+        count, offsets = len(bias), np.asarray(bias, np.int32)
+        if self.rounding in FLOAT_MODES:
+            scale = np.broadcast_to(self.scale, count)
+            return pack_records(offsets, self.rounding, scale=scale)
+        multiplier = np.broadcast_to(self.multiplier, count)
+        shift = np.broadcast_to(self.shift, count)
+        return pack_records(offsets, self.rounding, multiplier=multiplier, shift=shift)
 
 
 def scaling(rounding: Rounding, real: NDArray[np.float64]) -> Scaling:
     """Return the constants that multiply by `real` (float64, any length >= 1)."""
     real = np.atleast_1d(np.asarray(real, np.float64))
-    if rounding in (Rounding.FLOAT_RNE, Rounding.HALF_AWAY_F64):
+    if rounding in FLOAT_MODES:
         kind = np.float32 if rounding == Rounding.FLOAT_RNE else np.float64
         zeros = np.zeros(len(real))
         return Scaling(
