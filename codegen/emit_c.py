@@ -17,7 +17,6 @@ from codegen.controller import (
     Write,
     lower_program,
 )
-from codegen.expr import Expr
 from codegen.kernel import Call, Comment, Kernel
 from runtime_sim.errors import VnpuError
 from runtime_sim.isa.layout import BY_MNEMONIC, SLOTS
@@ -140,7 +139,7 @@ def _nodes(code: Code, nodes: tuple[CodeNode, ...], indent: str) -> Iterator[str
         elif isinstance(node, CodeLoop):
             yield from _loop(code, node, indent)
         elif isinstance(node, CodeBranch):
-            yield f"{indent}if ({_condition(node.condition)}) {{"
+            yield f"{indent}if ({node.condition.condition_to_c(_ARGS)}) {{"
             yield from _nodes(code, node.body, indent + INDENT)
             yield f"{indent}}}"
         else:
@@ -182,13 +181,6 @@ def _value(write: Write) -> str:
         if value == choice:
             return f"VNPU_{choice.name}"
     return write.expr.to_c(_ARGS)
-
-
-def _condition(condition: Expr) -> str:
-    if condition.op == "lt":
-        left, right = (arg.to_c(_ARGS, 4) for arg in condition.args)
-        return f"{left} < {right}"
-    return condition.to_c(_ARGS)
 
 
 def _fill(statements: Iterable[str], indent: str) -> Iterator[str]:

@@ -134,9 +134,18 @@ class Expr:
         form = operation.c_form
         if operation.natural and self.args[0].non_negative:
             form = operation.natural
-        operands = (arg.to_c(param_prefix, b) for arg, b in zip(self.args, form.operands))
+        operands = [arg.to_c(param_prefix, b) for arg, b in zip(self.args, form.operands)]
+        if self.op == "select":
+            operands[0] = self.args[0].condition_to_c(param_prefix)
         text = form.template.format(*operands)
         return f"({text})" if form.binds < binds else text
+
+    def condition_to_c(self, param_prefix: str = "") -> str:
+        """Return the C condition that the expression is not zero."""
+        if self.op == "lt":
+            left, right = (arg.to_c(param_prefix, 4) for arg in self.args)
+            return f"{left} < {right}"
+        return f"{self.to_c(param_prefix, 4)} != 0"
 
     @property
     def non_negative(self) -> bool:
@@ -264,6 +273,8 @@ def _simplify(op: str, a: Expr, b: Expr, x: int | None, y: int | None) -> Expr |
         return const(0)
     if op in ("min", "max") and a == b:
         return a
+    if op == "lt" and a == b:
+        return const(0)
     return None
 
 
