@@ -12,14 +12,14 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from runtime_sim.isa import header
+from runtime_sim.isa import generate, header
 from scripts import render_results
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m scripts.regen"
 
 Generator = Callable[[Path], dict[Path, str]]
-GENERATORS: tuple[Generator, ...] = (header.generate, render_results.generate)
+GENERATORS: tuple[Generator, ...] = (generate.generate, header.generate, render_results.generate)
 
 
 def stale_files(root: Path, generators: Iterable[Generator]) -> dict[Path, str]:

@@ -1,0 +1,3 @@
+"""The instruction set: one table, and everything derived from it."""
+
+from __future__ import annotations
