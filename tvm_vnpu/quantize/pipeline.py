@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 
 from runtime_sim.errors import VnpuError
-from runtime_sim.npu import NpuConfig
+from runtime_sim.npu import NpuConfig, load
 from tvm_vnpu.quantize.annotate import Annotate
 from tvm_vnpu.quantize.calibrate import Calibrate
 from tvm_vnpu.quantize.fold_batch_norm import FoldBatchNorm
@@ -39,30 +39,34 @@ def quantize(
     calibration_batches: Iterable[Batch],
     *,
     recipe: Recipe | None = None,
-    npu: NpuConfig | None = None,
+    npu: NpuConfig | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tvm.IRModule:
     """Quantise a float module to int8 by min-max calibration; the result has explicit Q/DQ.
 
     `calibration_batches`: dicts from the model's own input names to arrays; a leading axis longer
-    than the model's is split. `npu` sets the default recipe. `progress` gets the number of batches
-    done. Raises VnpuError for a module that is quantised already and for a bad calibration set.
+    than the model's is split. `npu`, a preset, a file or a configuration, sets the recipe.
+    `progress` gets the number of batches done. Raises VnpuError for a module that is quantised
+    already and for a bad calibration set.
     """
-    recipe = recipe or (Recipe.for_npu(npu) if npu else Recipe())
-    return _run(mod, Calibrate(calibration_batches, progress), recipe)
+    ranges = Calibrate(calibration_batches, progress)
+    return _run(mod, ranges, recipe or _default_recipe(npu))
 
 
 def quantize_uncalibrated(
-    mod: tvm.IRModule, *, recipe: Recipe | None = None, npu: NpuConfig | None = None
+    mod: tvm.IRModule, *, recipe: Recipe | None = None, npu: NpuConfig | str | None = None
 ) -> tvm.IRModule:
     """Quantise with placeholder ranges: right shapes and cycles, meaningless values.
 
     Marks the module with the function attribute `vnpu.calibrated` = 0.
     """
-    recipe = recipe or (Recipe.for_npu(npu) if npu else Recipe())
-    result = _run(mod, PlaceholderRanges(), recipe)
+    result = _run(mod, PlaceholderRanges(), recipe or _default_recipe(npu))
     result["main"] = result["main"].with_attr("vnpu.calibrated", 0)
     return result
+
+
+def _default_recipe(npu: NpuConfig | str | None) -> Recipe:
+    return Recipe() if npu is None else Recipe.for_npu(load(npu))
 
 
 def _run(mod: tvm.IRModule, ranges: Pass, recipe: Recipe) -> tvm.IRModule:

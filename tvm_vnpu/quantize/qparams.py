@@ -47,9 +47,20 @@ def activation_qparams(low: float, high: float, symmetric: bool = False) -> QPar
 
 
 def quantize_values(values: np.ndarray, qparams: QParams) -> np.ndarray:
-    """Return int8 values: round half to even of values / scale, plus zero point, saturated."""
-    scaled = np.rint(np.asarray(values, np.float32) / qparams.scale)
-    return np.clip(scaled + qparams.zero_point, INT8_MIN, INT8_MAX).astype(np.int8)
+    """Return int8 values by per-tensor parameters."""
+    return quantize_array(
+        values, np.asarray(qparams.scale), np.asarray(qparams.zero_point, np.int8)
+    )
+
+
+def quantize_array(values: np.ndarray, scale: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
+    """Return round half to even of values / scale, plus zero point, saturated to its dtype.
+
+    Scale and zero point broadcast against the values. Source: ONNX QuantizeLinear.
+    """
+    limits = np.iinfo(zero_point.dtype)
+    scaled = np.rint(np.asarray(values, np.float32) / scale) + zero_point.astype(np.float64)
+    return np.clip(scaled, limits.min, limits.max).astype(zero_point.dtype)
 
 
 def weight_scales(

@@ -16,6 +16,7 @@ import tvm
 from tvm import relax
 
 from runtime_sim.errors import VnpuError
+from tvm_vnpu.quantize.qparams import quantize_array
 from tvm_vnpu.relax.names import call_name
 from tvm_vnpu.relax.naming_builder import NamingBlockBuilder, ZeroPad
 from tvm_vnpu.relax.rewrite import is_call
@@ -175,6 +176,22 @@ def convert_pool(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> N
     _resolve_auto_pad(inputs[0], attrs["kernel_shape"], attrs)
 
 
+def convert_quantize(
+    builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs
+) -> relax.Expr | None:
+    """Quantise a constant weight at import, so that it arrives as integers."""
+    values, scale, zero_point = (constant_array(_input(inputs, index)) for index in range(3))
+    if values is None or scale is None or zero_point is None or scale.size == 0:
+        return None
+    if zero_point.dtype.kind not in "iu" or attrs.get("block_size", 0):
+        return None
+    shape = [1] * values.ndim
+    if scale.size > 1:
+        shape[attrs.get("axis", 1) if values.ndim > 1 else 0] = scale.size
+    quantized = quantize_array(values, scale.reshape(shape), zero_point.reshape(shape))
+    return relax.const(quantized.reshape(values.shape))
+
+
 CONVERTERS: dict[str, Converter] = {
     "AveragePool": convert_pool,
     "Clip": convert_clip,
@@ -183,5 +200,6 @@ CONVERTERS: dict[str, Converter] = {
     "MaxPool": convert_pool,
     "Min": convert_min,
     "Pad": convert_pad,
+    "QuantizeLinear": convert_quantize,
     "Sum": convert_sum,
 }

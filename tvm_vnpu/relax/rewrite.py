@@ -75,7 +75,10 @@ class Rewriter:
         if isinstance(expr, relax.Tuple):
             return relax.Tuple([self.substitute(field) for field in expr.fields])
         if isinstance(expr, relax.TupleGetItem):
-            return relax.TupleGetItem(self.substitute(expr.tuple_value), expr.index)
+            source = self.substitute(expr.tuple_value)
+            if isinstance(source, relax.Tuple):
+                return source.fields[expr.index]
+            return relax.TupleGetItem(source, expr.index)
         if isinstance(expr, tvm.ir.Call):
             return with_args(expr, [self.substitute(arg) for arg in expr.args])
         return expr
