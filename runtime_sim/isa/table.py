@@ -97,7 +97,8 @@ def _dma(what: str) -> tuple[Field, ...]:
 
 _DMA_TIMING = (
     "latency once, overlapping the data of the queue's previous command; then n0*n1*n2 runs (those "
-    "that touch in DRAM count as one), each in whole bursts, over the memory's bytes per cycle; one memory serves LD and ST in issue order"
+    "that touch in DRAM count as one), each in whole bursts, over the memory's bytes per cycle; "
+    "one memory serves LD and ST in issue order"
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
