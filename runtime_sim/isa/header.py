@@ -72,9 +72,9 @@ def _instruction(row: Instruction) -> Iterator[str]:
         field = slot.field
         description = (
             f"{row.opcode:#04x}, {index}, {slot.word}, {slot.low_bit}, {field.bits}, "
-            f"{field.minimum}, {field.maximum}"
+            f"{int(field.signed)}"
         )
-        yield f"#define VNPU_{row.mnemonic}_{field.name} {description}"
+        yield f"#define VNPU_{row.mnemonic}_{field.name} VNPU_REGISTER({description})"
     yield (
         f"static inline void vnpu_{row.mnemonic.lower()}(vnpu_t *vnpu) "
         f"{{ vnpu_issue(vnpu, {row.opcode:#04x}); }}"
