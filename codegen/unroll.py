@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from codegen.expr import Expr, const, var
+from codegen.expr import Expr, const, minimum, var
 from codegen.kernel import Call, Comment, Guard, Instr, Loop, Node
 from runtime_sim.errors import VnpuError
 
@@ -35,8 +35,9 @@ Values = Mapping[str, Expr]
 def unroll(nodes: tuple[Node, ...], kernel: str) -> tuple[UnrolledNode, ...]:
     """Return `nodes` with loops unrolled as they ask and constant guards decided.
 
-    A loop of one iteration is laid out always. Raises VnpuError, which names the kernel, for a
-    loop that cannot be unrolled because its extent is not constant.
+    A loop of one iteration is laid out always. Where the extent is made of parameters, a loop
+    unrolled by k becomes a loop over the whole multiples of k and one over the rest. Raises
+    VnpuError, which names the kernel, for full unrolling of such a loop and for a negative factor.
     """
     return tuple(_expand(nodes, {}, kernel))
 
@@ -71,21 +72,37 @@ def _guard(guard: Guard, values: Values, kernel: str) -> Iterator[UnrolledNode]:
 def _loop(loop: Loop, values: Values, kernel: str) -> Iterator[UnrolledNode]:
     extent = loop.extent.constant
     factor = _factor(loop, extent, kernel)
-    limit, rest = loop.extent, range(0)
-    if extent is not None:
-        whole = extent - extent % factor
-        limit, rest = const(whole), range(whole, extent)
-        if whole <= factor:
-            limit, rest = const(0), range(extent)
-    if limit.constant != 0:
-        copies = (_copy(loop, var(loop.var) + j, values, kernel) for j in range(factor))
-        yield Rolled(loop.var, limit, factor, tuple(node for copy in copies for node in copy))
-    for index in rest:
+    if extent is None:
+        yield from _parametric(loop, factor, values, kernel)
+        return
+    whole = extent - extent % factor
+    if whole <= factor:
+        whole = 0
+    if whole:
+        yield _rolled(loop, const(whole), factor, var(loop.var), values, kernel)
+    for index in range(whole, extent):
         yield from _copy(loop, const(index), values, kernel)
 
 
+def _parametric(loop: Loop, factor: int, values: Values, kernel: str) -> Iterator[UnrolledNode]:
+    rest = loop.extent % factor
+    whole = loop.extent - rest
+    yield _rolled(loop, whole, factor, var(loop.var), values, kernel)
+    if factor > 1:
+        # The minimum keeps a negative extent from running the last iterations.
+        last = minimum(rest, loop.extent)
+        yield _rolled(loop, last, 1, whole + var(loop.var), values, kernel)
+
+
+def _rolled(
+    loop: Loop, extent: Expr, factor: int, index: Expr, values: Values, kernel: str
+) -> Rolled:
+    copies = (_copy(loop, index + j, values, kernel) for j in range(factor))
+    return Rolled(loop.var, extent, factor, tuple(node for copy in copies for node in copy))
+
+
 def _copy(loop: Loop, index: Expr, values: Values, kernel: str) -> Iterator[UnrolledNode]:
-    if index.op != "var":
+    if index != var(loop.var):
         values = {**values, loop.var: index}
     return _expand(loop.body, values, kernel)
 
@@ -99,9 +116,9 @@ def _factor(loop: Loop, extent: int | None, kernel: str) -> int:
             limit="0 (fully) or a factor",
             fix="choose another schedule",
         )
-    if extent is None and loop.unroll != 1:
+    if extent is None and loop.unroll == 0:
         raise VnpuError(
-            f"kernel {kernel}: loop {loop.var!r} cannot be unrolled",
+            f"kernel {kernel}: loop {loop.var!r} cannot be unrolled fully",
             seen=loop.extent.to_c(),
             limit="a constant extent",
             fix="set unroll = 1",

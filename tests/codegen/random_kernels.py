@@ -81,10 +81,10 @@ class KernelSource:
         """Draw a loop of at most five iterations."""
         variable = self.random.choice([name for name in _VARIABLES if name not in names])
         body = self.body((*names, variable), seen)
+        extent, unroll = self.random.randint(0, 5), self.random.choice((1, 1, 1, 2, 3))
         if self.random.random() < 0.4:
-            return Loop(variable, minimum(param("rows"), self.random.randint(0, 4)), body)
-        extent, unroll = self.random.randint(0, 5), self.random.choice((0, 1, 1, 1, 2, 3))
-        return Loop(variable, const(extent), body, unroll)
+            return Loop(variable, minimum(param("rows"), extent), body, unroll)
+        return Loop(variable, const(extent), body, self.random.choice((0, unroll, unroll)))
 
     def entry(self, name: str) -> Kernel:
         """Draw an entry that calls kernels called after `name`, also in loops and guards."""
