@@ -51,7 +51,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         "add": Operation(np.add, CForm("{} + {}", 4, (4, 5))),
         "sub": Operation(np.subtract, CForm("{} - {}", 4, (4, 5)), grows=False),
-        "mul": Operation(np.multiply, CForm("{} * {}", 5, (5, 6))),
+        "mul": Operation(np.multiply, CForm("{} * {}", 5, (6, 6))),
         "div": Operation(np.floor_divide, _function("floor_div"), CForm("{} / {}", 5, (5, 6))),
         "mod": Operation(np.mod, _function("floor_mod"), CForm("{} % {}", 5, (5, 6))),
         "shl": Operation(np.left_shift, _function("shl")),

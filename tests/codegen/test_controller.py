@@ -16,7 +16,7 @@ from runtime_sim.isa.codec import decode
 from runtime_sim.npu import Memory, NpuConfig, load
 
 NPU = load("vnpu-256")
-I, J = var("i"), var("j")
+X, Y = var("i"), var("j")
 
 
 def count(**fields: ExprLike) -> Instr:
@@ -66,11 +66,11 @@ def test_loop_invariant_registers_are_set_once_before_the_loop() -> None:
 
 
 def test_a_field_of_a_loop_variable_costs_more() -> None:
-    assert issues(times("i", param("n"), count(id=I)), n=2) == [2 * 2 + 6 + 4 + 4, 6 + 4 + 4]
+    assert issues(times("i", param("n"), count(id=X)), n=2) == [2 * 2 + 6 + 4 + 4, 6 + 4 + 4]
 
 
 def test_a_register_is_set_before_the_outermost_loop_that_never_changes_it() -> None:
-    nest = times("j", param("n"), times("i", param("n"), count(id=J)))
+    nest = times("j", param("n"), times("i", param("n"), count(id=Y)))
     first = 2 * 2 + 6 + 4 + 6 + 4
     assert issues(nest, n=2) == [first, 6 + 4, 6 + 4 + 6 + 4, 6 + 4]
 
@@ -93,7 +93,7 @@ def test_a_loop_that_surely_runs_leaves_its_registers_known() -> None:
 
 
 def test_a_loop_variable_of_the_same_name_is_another_variable() -> None:
-    loop = times("i", param("n"), count(id=I))
+    loop = times("i", param("n"), count(id=X))
     assert issues(loop, loop, n=1) == [18, 6 + 4 + 4]
 
 
@@ -118,19 +118,19 @@ def test_calls_in_a_loop_keep_hoisting_out() -> None:
 
 
 def test_skipped_guards_still_charge_their_iterations() -> None:
-    guarded = times("i", param("n"), Guard(less(1, I), (command("FENCE"),)))
+    guarded = times("i", param("n"), Guard(less(1, X), (command("FENCE"),)))
     assert issues(guarded, n=4) == [4 + 3 * 6 + 4, 6 + 4]
 
 
 def test_cycles_after_the_last_command_go_to_the_next_one() -> None:
-    silent = times("i", param("n"), Guard(less(9, I), (command("FENCE"),)))
+    silent = times("i", param("n"), Guard(less(9, X), (command("FENCE"),)))
     tail = (call(count(), silent, n=5), command("END"))
     assert entry_issues(*tail) == [10, 2 * 2 + 5 * 6 + 4 + 2 * 2]
 
 
 def test_code_beyond_the_instruction_memory_is_fetched_every_iteration() -> None:
     small = replace(NPU, instruction_memory=11, memories=(Memory(bytes_per_cycle=5),))
-    loop = times("i", param("n"), count(id=I))
+    loop = times("i", param("n"), count(id=X))
     refill = 3  # 8 bytes of command and 4 of its field at 5 bytes per cycle
     assert issues(loop, npu=small, n=2) == [4 + 6 + refill + 8, 6 + refill + 8]
     fits = replace(small, instruction_memory=12)
@@ -138,8 +138,8 @@ def test_code_beyond_the_instruction_memory_is_fetched_every_iteration() -> None
 
 
 def test_each_copy_of_an_unrolled_body_takes_code_and_the_called_kernel_counts_once() -> None:
-    assert lower(times("i", 4, count(id=I), unroll=0)).code_bytes == 4 * 8 + (3 + 3) * 4
-    assert lower(times("i", 4, count(id=I), unroll=2)).code_bytes == 2 * 4 + 2 * (8 + 4)
+    assert lower(times("i", 4, count(id=X), unroll=0)).code_bytes == 4 * 8 + (3 + 3) * 4
+    assert lower(times("i", 4, count(id=X), unroll=2)).code_bytes == 2 * 4 + 2 * (8 + 4)
     kernel = call(count(id=1))
     entry = Kernel("entry", (), (times("i", 2, kernel, kernel),))
     program = lower_program(entry, replace(NPU, instruction_memory=19))
@@ -158,7 +158,7 @@ def test_each_copy_of_an_unrolled_body_takes_code_and_the_called_kernel_counts_o
     ],
 )
 def test_unrolled_copies_save_iterations_and_variables(unroll: int, expected: list[int]) -> None:
-    entry = Kernel("entry", (), (call(times("i", 5, count(id=I), unroll=unroll)),))
+    entry = Kernel("entry", (), (call(times("i", 5, count(id=X), unroll=unroll)),))
     commands = decode(assemble(entry, NPU).words)
     assert [c["id"] for c in commands] == [0, 1, 2, 3, 4]
     assert [c["issue"] for c in commands] == expected
@@ -168,33 +168,33 @@ def test_unrolled_copies_save_iterations_and_variables(unroll: int, expected: li
 def test_an_extent_known_at_run_time_is_unrolled_with_a_loop_for_the_rest(
     n: int, expected: list[int]
 ) -> None:
-    entry = Kernel("entry", (), (call(times("i", param("n"), count(id=I), unroll=2), n=n),))
+    entry = Kernel("entry", (), (call(times("i", param("n"), count(id=X), unroll=2), n=n),))
     assert [c["id"] for c in decode(assemble(entry, NPU).words)] == expected
 
 
 def test_a_loop_of_one_iteration_and_a_decided_guard_cost_nothing() -> None:
-    laid_out = (times("i", 1, count(id=I)), times("i", 0, count(id=9)))
+    laid_out = (times("i", 1, count(id=X)), times("i", 0, count(id=9)))
     assert issues(*laid_out) == [10]
-    decided = times("i", 2, Guard(less(I, 1), (count(id=I),)), unroll=0)
+    decided = times("i", 2, Guard(less(X, 1), (count(id=X),)), unroll=0)
     assert issues(decided) == [10]
 
 
 def test_the_code_names_what_is_written() -> None:
-    code = lower(times("i", param("n"), count(id=I)), count(id=2), params=("n",))
+    code = lower(times("i", param("n"), count(id=X)), count(id=2), params=("n",))
     assert written(code) == [["wait", "post"], ["id"]]
 
 
 ERRORS: Mapping[str, tuple[Kernel, str]] = {
     "variable": (
-        Kernel("k", (), (count(id=I),)),
+        Kernel("k", (), (count(id=X),)),
         "kernel k: nothing binds i",
     ),
     "parameter": (
-        Kernel("k", ("n",), (times("i", 2, count(id=param("m") + I)),)),
+        Kernel("k", ("n",), (times("i", 2, count(id=param("m") + X)),)),
         "kernel k: nothing binds m",
     ),
     "extent": (
-        Kernel("k", (), (times("i", 2, times("j", minimum(I, 3), count())),)),
+        Kernel("k", (), (times("i", 2, times("j", minimum(X, 3), count())),)),
         "kernel k: loop 'j' has an extent that is not made of parameters: seen vnpu_min(i, 3); "
         "use a guard inside a longer loop",
     ),
