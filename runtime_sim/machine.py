@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from runtime_sim import plan as planning
 from runtime_sim.isa.codec import Words, as_words
 from runtime_sim.npu import NpuConfig, validate
+from runtime_sim.numerics import NumericsError
 from runtime_sim.plan import Plan, Planned
 from runtime_sim.views import DRAM, REGIONS, IllegalCommand, memory_name
 
@@ -113,11 +114,27 @@ def check_regions(plan: Plan, regions: Regions) -> None:
 
 
 def run(plan: Plan, memories: Sequence[Any], trace: Trace | None = None) -> None:
-    """Run every step of a plan on `memories`; see `Machine.memories`."""
+    """Run every step of a plan on `memories`; see `Machine.memories`.
+
+    Raises IllegalCommand, naming the command, for a parameter record that no mode can use.
+    """
     for command in plan.commands:
         step = command.step
         if step is not None:
-            value = step.compute(*[operand.read(memories) for operand in step.reads])
+            try:
+                value = step.compute(*[operand.read(memories) for operand in step.reads])
+            except NumericsError as error:
+                raise _bad_record(command, error) from error
             step.write.write(memories, value)
         if trace is not None:
             trace(command, memories)
+
+
+def _bad_record(command: Planned, error: NumericsError) -> IllegalCommand:
+    return IllegalCommand(
+        f"{command.title}: {error.what}",
+        rule="records_legal",
+        command=command.index,
+        seen=error.seen,
+        limit=error.limit,
+    )

@@ -61,8 +61,8 @@ def random_memories(random: Random, f: dict[str, int]) -> list[np.ndarray | None
         for region in range(16)
     ]
     if "params" in f:
-        count = f["c"] if "acc_addr" in f else f["kh"] * f["kw"]
-        records = draw_records(random, count, f["rounding"])
+        count, magnitude = (f["c"], 23) if "acc_addr" in f else (f["kh"] * f["kw"], 8)
+        records = draw_records(random, count, f["rounding"], magnitude)
         spm[f["params"] : f["params"] + records.size] = records.reshape(-1)
     if f.get("in_type") == DType.F32:
         floats = np.array([random.uniform(-40, 40) for _ in range(4096)], np.float32)
@@ -71,14 +71,15 @@ def random_memories(random: Random, f: dict[str, int]) -> list[np.ndarray | None
     return [spm, acc, *regions]
 
 
-def draw_records(random: Random, count: int, rounding: int) -> np.ndarray:
-    """Return `count` random parameter records as (count, 12) uint8."""
-    bias = [random.randrange(-5000, 5000) for _ in range(count)]
+def draw_records(random: Random, count: int, rounding: int, magnitude: int) -> np.ndarray:
+    """Return random parameter records (count, 12) that bring values of 2^magnitude near int8."""
+    bias = [random.randrange(-(1 << magnitude), 1 << magnitude) >> 2 for _ in range(count)]
+    exponent = [7 - magnitude + random.randrange(-1, 2) for _ in range(count)]
     if rounding in (Rounding.FLOAT_RNE, Rounding.HALF_AWAY_F64):
-        return pack_records(bias, rounding, scale=[random.uniform(0, 0.02) for _ in range(count)])
+        scale = [random.uniform(0.5, 1) * 2.0**e for e in exponent]
+        return pack_records(bias, rounding, scale=scale)
     multiplier = [random.randrange(1 << 30, 1 << 31) for _ in range(count)]
-    shift = [random.randrange(-16, 2) for _ in range(count)]
-    return pack_records(bias, rounding, multiplier=multiplier, shift=shift)
+    return pack_records(bias, rounding, multiplier=multiplier, shift=exponent)
 
 
 def draw_program(random: Random, length: int) -> Words:
@@ -122,7 +123,7 @@ def _draw(random: Random, field: Field) -> int:
     if name.startswith("pad_"):
         return random.randrange(3)
     if name.endswith("shift"):
-        return random.randrange(0, 4) if not field.signed else random.randrange(-8, 2)
+        return random.randrange(-1, 2) if field.signed else random.randrange(0, 20)
     if field.minimum == 1:
         return random.randrange(1, 7)
     return random.randrange(0, 1 << min(field.bits, 8))
@@ -143,8 +144,13 @@ def _couple(random: Random, row: Instruction, f: dict[str, int]) -> None:
             f[name] = float32_bits(random.uniform(0.01, 1.5))
         elif name in f:
             f[name] = random.randrange(1 << 30, 1 << 31)
-    if "left_shift" in f and (is_float or f["op"] == EltwiseOp.MUL):
-        f["left_shift"] = 0
+    if "left_shift" in f:
+        if is_float or f["op"] == EltwiseOp.MUL:
+            f["left_shift"] = 0
+        f["out_shift"] -= 7 if f["op"] == EltwiseOp.MUL else f["left_shift"]
+    for prefix in ("in", "a", "b", "out"):
+        if f.get(f"{prefix}_type", f.get("a_type")) == DType.U8 and f"{prefix}_zp" in f:
+            f[f"{prefix}_zp"] += 128
     if "lo" in f:
         low, high = _RANGE[DType(f.get("out_type", f.get("type", 0)))]
         f["lo"], f["hi"] = random.choice((low, low + 9)), random.choice((high, high - 9))
