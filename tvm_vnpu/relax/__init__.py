@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tvm_vnpu.relax import runtime
+
 _HOMES = {
     "from_onnx": "importer",
     "load_onnx": "importer",
@@ -12,9 +14,10 @@ _HOMES = {
     "output_names": "names",
     "node_name": "names",
     "partition_for_vnpu": "partition",
+    "explain": "explanation",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = ["runtime", *sorted(_HOMES)]
 
 
 def __getattr__(name: str) -> Any:

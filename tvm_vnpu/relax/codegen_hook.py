@@ -1,0 +1,111 @@
+"""relax.ext.vnpu: from region functions to static libraries that TVM links into the model."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from codegen.compile_c import compile_object
+from codegen.profiles import profile
+from codegen.program import NpuProgram, build_program
+from runtime_sim.errors import VnpuError
+from runtime_sim.npu import NpuConfig, from_json
+from tvm_vnpu.relax.build_graph import build_graph
+from tvm_vnpu.relax.entry_c import region_c
+
+NAME = "vnpu"
+PROFILE_ATTR, NPU_ATTR, LABEL_ATTR = "vnpu.profile", "vnpu.npu", "vnpu.label"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledRegion:
+    """A region that the hook compiled: its symbol, program and C text."""
+
+    symbol: str
+    program: NpuProgram
+    source: str
+
+
+_collector: ContextVar[list[CompiledRegion] | None] = ContextVar("vnpu_regions", default=None)
+
+_failures: ContextVar[list[VnpuError] | None] = ContextVar("vnpu_failures", default=None)
+
+
+@contextmanager
+def collect_regions() -> Iterator[list[CompiledRegion]]:
+    """Collect the regions that are compiled in this context, in order."""
+    regions: list[CompiledRegion] = []
+    token = _collector.set(regions)
+    try:
+        yield regions
+    finally:
+        _collector.reset(token)
+
+
+def region_program(function: relax.Function) -> NpuProgram:
+    """Return the program of a region function; raises as `build_graph` and `build_program`."""
+    label = str(function.attrs[LABEL_ATTR])
+    npu: NpuConfig = from_json(str(function.attrs[NPU_ATTR]))
+    graph = build_graph(label, function, profile(str(function.attrs[PROFILE_ATTR])), npu)
+    return build_program(graph, npu)
+
+
+def compile_regions(
+    functions: list[relax.Function], options: object, constant_names: object
+) -> list[tvm.runtime.Module]:
+    """Return one static library per region function; constants are part of it.
+
+    Raises CompilerError if there is no C compiler.
+    """
+    del options, constant_names
+    try:
+        return [_compile_region(function) for function in functions]
+    except VnpuError as error:
+        failures = _failures.get()
+        if failures is not None:
+            failures.append(error)
+        raise
+
+
+def _compile_region(function: relax.Function) -> tvm.runtime.Module:
+    symbol = str(function.attrs["global_symbol"])
+    program = region_program(function)
+    with tempfile.TemporaryDirectory(prefix="vnpu-") as name:
+        folder = Path(name)
+        blob = folder / "constants.bin"
+        blob.write_bytes(program.constants.tobytes())
+        source = region_c(symbol, program, blob)
+        target = compile_object(source, folder / "region.o")
+        module = tvm.runtime.load_static_library(str(target), [symbol])
+    regions = _collector.get()
+    if regions is not None:
+        regions.append(CompiledRegion(symbol, program, source))
+    return module
+
+
+def run_codegen(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return the module with its regions compiled; a VnpuError of the hook comes out as itself.
+
+    TVM turns exceptions that cross its C++ code into RuntimeError.
+    """
+    failures: list[VnpuError] = []
+    token = _failures.set(failures)
+    try:
+        return relax.transform.RunCodegen()(mod)
+    except RuntimeError:
+        if failures:
+            raise failures[0] from None
+        raise
+    finally:
+        _failures.reset(token)
+
+
+tvm_ffi.register_global_func("relax.ext.vnpu", compile_regions, override=True)
