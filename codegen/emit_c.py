@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 
+from codegen.c_locals import Declarations, choose_locals
 from codegen.controller import (
     Code,
     CodeBranch,
@@ -15,8 +17,10 @@ from codegen.controller import (
     Program,
     SetRegisters,
     Write,
+    lower_controller,
     lower_program,
 )
+from codegen.expr import Names
 from codegen.kernel import Call, Comment, Kernel
 from runtime_sim.errors import VnpuError
 from runtime_sim.isa.layout import BY_MNEMONIC, SLOTS
@@ -62,6 +66,11 @@ def emit_programs(programs: Mapping[str, Program], *, static: bool = False) -> s
     return "\n".join(parts)
 
 
+def kernel_lines(kernel: Kernel, npu: NpuConfig) -> int:
+    """Return how many lines a kernel takes in C, of which MAX_KERNEL_LINES are allowed."""
+    return len(_print_kernel(lower_controller(kernel, npu)))
+
+
 def _distinct_kernels(programs: Iterable[Program]) -> dict[str, Code]:
     kernels: dict[str, Code] = {}
     for program in programs:
@@ -85,6 +94,18 @@ def _calls(nodes: tuple[CodeNode, ...]) -> Iterator[str]:
 
 
 def _kernel(code: Code) -> list[str]:
+    lines = _print_kernel(code)
+    if len(lines) > MAX_KERNEL_LINES:
+        raise VnpuError(
+            f"kernel {code.name} is too long in C",
+            seen=f"{len(lines)} lines",
+            limit=MAX_KERNEL_LINES,
+            fix="unroll less",
+        )
+    return lines
+
+
+def _print_kernel(code: Code) -> list[str]:
     names = [code.name, *code.params]
     _check_identifiers(code.name, names)
     lines = list(_comment(code.doc, "")) if code.doc else []
@@ -94,13 +115,7 @@ def _kernel(code: Code) -> list[str]:
         lines += _fill([f"int64_t {name};" for name in code.params], INDENT)
         lines += ["};", ""]
         arguments += f", const struct {code.name}_args *a"
-    lines += [f"static void {code.name}({arguments})", "{", *_body(code), "}"]
-    if len(lines) > MAX_KERNEL_LINES:
-        raise VnpuError(
-            f"kernel {code.name} is too long in C", seen=f"{len(lines)} lines",
-            limit=MAX_KERNEL_LINES, fix="unroll less",
-        )  # fmt: skip
-    return lines
+    return [*lines, f"static void {code.name}({arguments})", "{", *_body(code), "}"]
 
 
 def _entry(symbol: str, code: Code, static: bool) -> list[str]:
@@ -111,14 +126,14 @@ def _entry(symbol: str, code: Code, static: bool) -> list[str]:
         *([] if static else [f"int32_t {symbol}_emit(vnpu_t *vnpu);"]),
         f"{linkage}int32_t {symbol}_emit(vnpu_t *vnpu)",
         "{",
-        *_nodes(code, code.body, INDENT),
+        *_Printer(code.name, choose_locals(code)).block(code.body, INDENT, {}),
         f"{INDENT}return vnpu->status;",
         "}",
     ]
 
 
 def _body(code: Code) -> list[str]:
-    lines = list(_nodes(code, code.body, INDENT))
+    lines = list(_Printer(code.name, choose_locals(code)).block(code.body, INDENT, {}))
     if code.params and not any(_ARGS in line for line in lines):
         lines.insert(0, f"{INDENT}(void)a;")
     if not any(line.endswith("(vnpu);") for line in lines):
@@ -126,73 +141,123 @@ def _body(code: Code) -> list[str]:
     return lines
 
 
-def _nodes(code: Code, nodes: tuple[CodeNode, ...], indent: str) -> Iterator[str]:
-    for node in nodes:
+@dataclass(frozen=True, slots=True)
+class _Printer:
+    """Prints the blocks of one function; `names` are the local variables in scope."""
+
+    kernel: str
+    declarations: Declarations
+
+    def block(self, nodes: tuple[CodeNode, ...], indent: str, outer: Names) -> Iterator[str]:
+        """Yield the lines of a block."""
+        names = dict(outer)
+        declared = []
+        for expr, name in self.declarations.get(id(nodes), ()):
+            declared.append(f"{name} = {expr.to_c(_ARGS, 0, names)},")
+            names[expr] = name
+        if declared:
+            declared[0] = f"const int64_t {declared[0]}"
+            declared[-1] = f"{declared[-1][:-1]};"
+            yield from _fill(declared, indent, INDENT)
+        for node in nodes:
+            yield from self.node(node, indent, names)
+
+    def node(self, node: CodeNode, indent: str, names: Names) -> Iterator[str]:
+        """Yield the lines of one node."""
         if isinstance(node, Comment):
             yield from _comment(node.text, indent)
         elif isinstance(node, SetRegisters):
             for _, writes in groupby(node.writes, key=lambda write: write.mnemonic):
-                yield from _fill(map(_write, writes), indent)
+                yield from _fill((_write(write, names) for write in writes), indent)
         elif isinstance(node, Issue):
-            yield from _fill(map(_write, node.writes), indent)
+            yield from _fill((_write(write, names) for write in node.writes), indent)
             yield f"{indent}vnpu_{node.mnemonic.lower()}(vnpu);"
         elif isinstance(node, CodeLoop):
-            yield from _loop(code, node, indent)
+            yield from self.loop(node, indent, names)
         elif isinstance(node, CodeBranch):
-            yield f"{indent}if ({node.condition.condition_to_c(_ARGS)}) {{"
-            yield from _nodes(code, node.body, indent + INDENT)
-            yield f"{indent}}}"
+            yield from self.branch(node, indent, names)
         else:
-            yield from _call(node, indent)
+            yield from _call(node, indent, names)
+
+    def branch(self, branch: CodeBranch, indent: str, names: Names) -> Iterator[str]:
+        """Yield the lines of a branch; a branch alone in another shares its condition."""
+        conditions = [branch.condition.condition_to_c(_ARGS, names)]
+        while len(branch.body) == 1 and id(branch.body) not in self.declarations:
+            (inner,) = branch.body
+            if not isinstance(inner, CodeBranch):
+                break
+            branch = inner
+            conditions.append(branch.condition.condition_to_c(_ARGS, names))
+        yield from _wrap(f"if ({' && '.join(conditions)}) {{", indent)
+        yield from self.block(branch.body, indent + INDENT, names)
+        yield f"{indent}}}"
+
+    def loop(self, loop: CodeLoop, indent: str, names: Names) -> Iterator[str]:
+        """Yield the lines of a loop."""
+        _check_identifiers(self.kernel, [loop.var])
+        step = f"++{loop.var}" if loop.step == 1 else f"{loop.var} += {loop.step}"
+        limit = loop.extent.to_c(_ARGS, 4, names)
+        yield from _wrap(f"for (int64_t {loop.var} = 0; {loop.var} < {limit}; {step}) {{", indent)
+        yield f"{indent}{INDENT}VNPU_ITERATION({loop.cost});"
+        yield from self.block(loop.body, indent + INDENT, names)
+        yield f"{indent}}}"
 
 
-def _loop(code: Code, loop: CodeLoop, indent: str) -> Iterator[str]:
-    _check_identifiers(code.name, [loop.var])
-    step = f"++{loop.var}" if loop.step == 1 else f"{loop.var} += {loop.step}"
-    limit = loop.extent.to_c(_ARGS, 4)
-    yield f"{indent}for (int64_t {loop.var} = 0; {loop.var} < {limit}; {step}) {{"
-    yield f"{indent}{INDENT}VNPU_ITERATION({loop.cost});"
-    yield from _nodes(code, loop.body, indent + INDENT)
-    yield f"{indent}}}"
-
-
-def _call(call: Call, indent: str) -> Iterator[str]:
+def _call(call: Call, indent: str, names: Names) -> Iterator[str]:
     name = call.kernel.name
     if call.label:
         yield from _comment(call.label, indent)
     if not call.args:
         yield f"{indent}{name}(vnpu);"
         return
-    values = [f".{name} = {call.args[name].to_c()}," for name in call.kernel.params]
+    args = {key: call.args[key].to_c("", 0, names) for key in call.kernel.params}
+    values = [f".{key} = {value}," for key, value in args.items()]
     values[-1] = values[-1][:-1] + "});"
     yield f"{indent}{name}(vnpu, &(struct {name}_args){{"
     yield from _fill(values, indent + INDENT)
 
 
-def _write(write: Write) -> str:
+def _write(write: Write, names: Names) -> str:
     intrinsic = "VAR" if write.variable else "SET"
-    return f"{intrinsic}({write.mnemonic}, {write.field}, {_value(write)});"
+    return f"{intrinsic}({write.mnemonic}, {write.field}, {_value(write, names)});"
 
 
-def _value(write: Write) -> str:
+def _value(write: Write, names: Names) -> str:
     value = write.expr.constant
     field = SLOTS[BY_MNEMONIC[write.mnemonic].opcode][write.field].field
     for choice in field.choices:
         if value == choice:
             return f"VNPU_{choice.name}"
-    return write.expr.to_c(_ARGS)
+    return write.expr.to_c(_ARGS, 0, names)
 
 
-def _fill(statements: Iterable[str], indent: str) -> Iterator[str]:
+def _fill(statements: Iterable[str], indent: str, hanging: str = "") -> Iterator[str]:
     """Yield lines of at most WIDTH characters with as many statements each as fit."""
-    line = ""
+    line, start = "", indent
     for statement in statements:
         if line and len(line) + 1 + len(statement) > WIDTH:
             yield line
-            line = ""
-        line = f"{line} {statement}" if line else indent + statement
+            line, start = "", indent + hanging
+        if line:
+            line = f"{line} {statement}"
+        elif len(start) + len(statement) <= WIDTH:
+            line = start + statement
+        else:
+            yield from _wrap(statement, start)
+            start = indent + hanging
     if line:
         yield line
+
+
+def _wrap(statement: str, indent: str) -> Iterator[str]:
+    """Yield a statement on as many lines as it takes, broken at spaces."""
+    line, inner = indent, indent + 2 * INDENT
+    for word in statement.split(" "):
+        if len(line) + len(word) > WIDTH and line.strip():
+            yield line.rstrip()
+            line = inner
+        line += word + " "
+    yield line.rstrip()
 
 
 def _comment(text: str, indent: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ emission cannot drift apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Union
 
@@ -66,12 +66,34 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 `vnpu.h`."""
 
 
-@dataclass(frozen=True, slots=True)
+Names = Mapping["Expr", str]
+_NO_NAMES: Names = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Expr:
     """An integer expression: `op` is an operation, or `const`, `var` (loop) or `param` (kernel)."""
 
     op: str
     args: tuple[Any, ...]
+    _hash: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Hash once: lowering compares and looks up expressions all the time."""
+        object.__setattr__(self, "_hash", hash((self.op, self.args)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Expr) or self._hash != other._hash:
+            return False
+        return self.op == other.op and self.args == other.args
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Expr, (self.op, self.args))  # hashes of text differ between processes
 
     def __add__(self, other: ExprLike) -> Expr:
         return _binary("add", self, other)
@@ -120,32 +142,45 @@ class Expr:
             return (if_true if chosen else if_false).evaluate(env)
         return np.where(chosen, if_true.evaluate(env), if_false.evaluate(env))
 
-    def to_c(self, param_prefix: str = "", binds: int = 0) -> str:
+    def to_c(self, param_prefix: str = "", binds: int = 0, names: Names = _NO_NAMES) -> str:
         """Return the expression in C; `param_prefix` (`a->`) goes before each parameter.
 
-        It is put in parentheses if it binds less tightly than `binds`.
+        It is put in parentheses if it binds less tightly than `binds`. Expressions in `names` are
+        printed by name.
         """
         if self.op == "const":
             value = self.args[0]
             return hex(value) if value >= _HEX_FROM else str(value)
         if self.op in ("var", "param"):
             return (param_prefix if self.op == "param" else "") + str(self.args[0])
+        if names and self in names:
+            return names[self]
         operation = OPERATIONS[self.op]
         form = operation.c_form
         if operation.natural and self.args[0].non_negative:
             form = operation.natural
-        operands = [arg.to_c(param_prefix, b) for arg, b in zip(self.args, form.operands)]
+        operands = [a.to_c(param_prefix, b, names) for a, b in zip(self.args, form.operands)]
         if self.op == "select":
-            operands[0] = self.args[0].condition_to_c(param_prefix)
+            operands[0] = self.args[0].condition_to_c(param_prefix, names)
         text = form.template.format(*operands)
         return f"({text})" if form.binds < binds else text
 
-    def condition_to_c(self, param_prefix: str = "") -> str:
-        """Return the C condition that the expression is not zero."""
+    def condition_to_c(
+        self, param_prefix: str = "", names: Names = _NO_NAMES, holds: bool = True
+    ) -> str:
+        """Return the C condition that the expression is not zero, or is zero where not `holds`."""
+        if self in names:
+            return f"{names[self]} {'!=' if holds else '=='} 0"
         if self.op == "lt":
-            left, right = (arg.to_c(param_prefix, 4) for arg in self.args)
-            return f"{left} < {right}"
-        return f"{self.to_c(param_prefix, 4)} != 0"
+            left, right = (arg.to_c(param_prefix, 4, names) for arg in self.args)
+            return f"{left} {'<' if holds else '>='} {right}"
+        if self.op == "select" and holds and self.args[1].constant == 0:
+            condition, _, rest = self.args
+            text = condition.condition_to_c(param_prefix, names, False)
+            if rest.constant:
+                return text
+            return f"{text} && {rest.condition_to_c(param_prefix, names)}"
+        return f"{self.to_c(param_prefix, 4, names)} {'!=' if holds else '=='} 0"
 
     @property
     def non_negative(self) -> bool:
@@ -181,6 +216,16 @@ class Expr:
         if all(new is old for new, old in zip(args, self.args)):
             return self
         return select(*args) if self.op == "select" else _binary(self.op, *args)
+
+    @property
+    def operations(self) -> int:
+        """Return how many operations the expression is made of."""
+        return 0 if self.is_leaf else 1 + sum(arg.operations for arg in self.args)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Return whether this is a constant, a variable or a parameter."""
+        return self.op in ("const", "var", "param")
 
     @property
     def constant(self) -> int | None:
@@ -269,6 +314,8 @@ def _simplify(op: str, a: Expr, b: Expr, x: int | None, y: int | None) -> Expr |
         return b
     if op in ("mul", "div") and y == 1:
         return a
+    if op in ("mul", "div") and a.op == op and y is not None and a.args[1].constant is not None:
+        return _binary(op, a.args[0], a.args[1].constant * y)
     if op == "mod" and y == 1:
         return const(0)
     if op in ("min", "max") and a == b:

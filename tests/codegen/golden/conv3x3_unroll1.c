@@ -31,16 +31,16 @@ static void conv3x3(vnpu_t *vnpu, const struct conv3x3_args *a)
     SET(REQUANT, out_zp, 0); SET(REQUANT, lo, 0); SET(REQUANT, hi, vnpu_min(a->hi, 127));
     for (int64_t row = 0; row < a->row_end - a->row_begin; ++row) {
         VNPU_ITERATION(6);
-        VAR(LOAD, dram, a->in + (a->row_begin + row) * 28);
-        VAR(LOAD, spm_addr, a->spm + (row % 2) * 84);
+        const int64_t row_1 = a->spm + (row % 2) * 84;
+        VAR(LOAD, dram, a->in + (a->row_begin + row) * 28); VAR(LOAD, spm_addr, row_1);
         vnpu_load(vnpu);
-        VAR(CONV, in_addr, a->spm + (row % 2) * 84);
+        VAR(CONV, in_addr, row_1);
         for (int64_t oc = 0; oc < 3; ++oc) {
             VNPU_ITERATION(6);
-            VAR(CONV, w_addr, a->spm + 4096 + oc * 144); VAR(CONV, acc_addr, a->acc + oc * 448);
+            const int64_t oc_1 = a->acc + oc * 448;
+            VAR(CONV, w_addr, a->spm + 4096 + oc * 144); VAR(CONV, acc_addr, oc_1);
             vnpu_conv(vnpu);
-            VAR(REQUANT, acc_addr, a->acc + oc * 448);
-            VAR(REQUANT, out_addr, a->spm + 8192 + oc * 16);
+            VAR(REQUANT, acc_addr, oc_1); VAR(REQUANT, out_addr, a->spm + 8192 + oc * 16);
             VAR(REQUANT, params, a->spm + 6000 + oc * 192);
             vnpu_requant(vnpu);
         }

@@ -31,11 +31,10 @@ static void conv3x3(vnpu_t *vnpu, const struct conv3x3_args *a)
     SET(REQUANT, out_zp, 0); SET(REQUANT, lo, 0); SET(REQUANT, hi, vnpu_min(a->hi, 127));
     for (int64_t row = 0; row < a->row_end - a->row_begin; ++row) {
         VNPU_ITERATION(6);
-        VAR(LOAD, dram, a->in + (a->row_begin + row) * 28);
-        VAR(LOAD, spm_addr, a->spm + (row % 2) * 84);
+        const int64_t row_1 = a->spm + (row % 2) * 84;
+        VAR(LOAD, dram, a->in + (a->row_begin + row) * 28); VAR(LOAD, spm_addr, row_1);
         vnpu_load(vnpu);
-        VAR(CONV, in_addr, a->spm + (row % 2) * 84); SET(CONV, w_addr, a->spm + 4096);
-        SET(CONV, acc_addr, a->acc);
+        VAR(CONV, in_addr, row_1); SET(CONV, w_addr, a->spm + 4096); SET(CONV, acc_addr, a->acc);
         vnpu_conv(vnpu);
         SET(REQUANT, acc_addr, a->acc); SET(REQUANT, out_addr, a->spm + 8192);
         SET(REQUANT, params, a->spm + 6000);
