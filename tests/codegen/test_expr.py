@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from random import Random
 
 import numpy as np
@@ -70,6 +71,7 @@ def test_provably_non_negative_values_are(seed: int) -> None:
         (X + 0, X), (0 + X, X), (X - 0, X), (X * 1, X), (1 * X, X), (X // 1, X), (X << 0, X),
         (X * 0, const(0)), (X - X, const(0)), (X % 1, const(0)), (less(X, X), const(0)),
         (minimum(X, X), X), (maximum(X, X), X), (select(X, Y, Y), Y), (select(1, X, Y), X),
+        (X // 2 // 3, X // 6), (X * 2 * 3, X * 6),
         (X + 2 + 3, X + 5), (X + 2 - 5, X - 3), (X - 3 + 3, X), (X - -3, X + 3),
         (const(7) // 2, const(3)), (const(-7) // 2, const(-4)), (const(-7) % 2, const(1)),
         (ceil_div(9, 4), const(3)), (clamp(12, 0, 9), const(9)), (const(3) << 4, const(48)),
@@ -124,3 +126,12 @@ def test_names() -> None:
     expr = minimum(X + P, Y)
     assert expr.names("var") == {"x", "y"}
     assert expr.names("param") == {"p"}
+
+
+@given(seed=seeds)
+def test_equal_expressions_hash_alike_also_after_a_journey(seed: int) -> None:
+    (left, _), (right, _) = draw(seed), draw(seed)
+    again = pickle.loads(pickle.dumps(left))
+    assert left == right == again
+    assert hash(left) == hash(right) == hash(again)
+    assert left != left + 1
