@@ -38,9 +38,7 @@ def composite_reader(
     return reader, reader.value(function.body.body)
 
 
-def build_graph(
-    name: str, function: relax.Function, profile: Profile, npu: NpuConfig
-) -> NpuGraph:
+def build_graph(name: str, function: relax.Function, profile: Profile, npu: NpuConfig) -> NpuGraph:
     """Return the graph of a region function (attribute Codegen = "vnpu").
 
     Inputs and outputs are the function's, as they lie in memory; conversions at the borders are
@@ -48,7 +46,8 @@ def build_graph(
     """
     context = Context(Reader({}), profile, npu)
     for param in function.params:
-        context.borders[param] = border_tensor(param)
+        if not isinstance(param.ty, relax.ShapeType):
+            context.borders[param] = border_tensor(param)
     composites: dict[relax.Var, relax.Function] = {}
     for binding in bindings_of(function):
         if isinstance(binding.value, relax.Function):
@@ -58,14 +57,12 @@ def build_graph(
         elif isinstance(binding.value, relax.Var):
             context.tensors[binding.var] = context.tensors[binding.value]
     outputs = _outputs(context, function)
-    inputs = tuple(context.borders[param] for param in function.params)
+    inputs = tuple(context.borders.values())
     graph = NpuGraph(name, tuple(context.operators), inputs, outputs, profile.name)
     return fuse_borders(graph, npu)
 
 
-def _convert_call(
-    context: Context, binding: relax.VarBinding, composite: relax.Function
-) -> None:
+def _convert_call(context: Context, binding: relax.VarBinding, composite: relax.Function) -> None:
     arguments = dict(zip(composite.params, binding.value.args, strict=True))
     context.reader, root = composite_reader(composite, arguments)
     row = BY_COMPOSITE[str(composite.attrs["Composite"])]

@@ -82,13 +82,19 @@ def _compile_region(function: relax.Function) -> tvm.runtime.Module:
         folder = Path(name)
         blob = folder / "constants.bin"
         blob.write_bytes(program.constants.tobytes())
-        source = region_c(symbol, program, blob)
+        source = region_c(symbol, program, blob, _shape_arguments(function))
         target = compile_object(source, folder / "region.o")
         module = tvm.runtime.load_static_library(str(target), [symbol])
     regions = _collector.get()
     if regions is not None:
         regions.append(CompiledRegion(symbol, program, source))
     return module
+
+
+def _shape_arguments(function: relax.Function) -> tuple[int, ...]:
+    """Return the positions of parameters that are shapes: a symbolic reshape brings one along."""
+    params = enumerate(function.params)
+    return tuple(index for index, param in params if isinstance(param.ty, relax.ShapeType))
 
 
 def run_codegen(mod: tvm.IRModule) -> tvm.IRModule:

@@ -89,9 +89,7 @@ class Context:
         return inner
 
 
-def _constant(
-    data: NDArray[np.generic], dtype: str, quant: QuantParams, rank: int
-) -> Tensor:
+def _constant(data: NDArray[np.generic], dtype: str, quant: QuantParams, rank: int) -> Tensor:
     shaped = data.reshape((1,) * (rank - data.ndim) + data.shape)
     if shaped.ndim > 1 and shaped.shape[0] != 1:
         raise Unsupported("constants must not have a batch of their own", seen=data.shape)

@@ -77,9 +77,9 @@ def _fuse(mod: tvm.IRModule, rows: list[PatternRow], accepts: Check) -> tvm.IRMo
         for row in rows
         for shape in row.shapes()
     ]
-    return relax.transform.FuseOpsByPattern(
-        patterns, bind_constants=True, annotate_codegen=False
-    )(mod)
+    return relax.transform.FuseOpsByPattern(patterns, bind_constants=True, annotate_codegen=False)(
+        mod
+    )
 
 
 @dataclass(slots=True)

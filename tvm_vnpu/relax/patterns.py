@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import tvm
 from tvm.relax.dpl import DFPattern, is_op, is_tuple, wildcard
@@ -16,6 +17,7 @@ from tvm_vnpu.relax.context import Context
 from tvm_vnpu.relax.ops import activation, data, eltwise, pool, window
 
 MAX_CONCAT_INPUTS = 8
+Make = Callable[[], DFPattern]
 Converter = Callable[[Context, tvm.ir.Call, str], None]
 PREFIX = "vnpu."
 
@@ -43,7 +45,7 @@ def _q(inner: DFPattern) -> DFPattern:
     return is_op("relax.quantize")(inner, wildcard(), wildcard())
 
 
-def _quantized(make: Callable[[], DFPattern]) -> Iterator[DFPattern]:
+def _quantized(make: Make) -> Iterator[DFPattern]:
     """Yield quantize(act(x)) for each activation, then quantize(x)."""
     yield _q(is_op("relax.clip")(make(), wildcard(), wildcard()))
     yield _q(is_op("relax.nn.relu")(make()))
@@ -61,20 +63,28 @@ def _biased(operator: str) -> Iterator[DFPattern]:
         return is_op("relax.reshape")(wildcard(), wildcard())
 
     for bias in (reshaped, _dq, constant):
-        yield from _quantized(lambda b=bias: is_op("relax.add")(plain(), b()))
-        yield from _quantized(lambda b=bias: is_op("relax.add")(b(), plain()))
+        yield from _quantized(partial(_binary, "relax.add", plain, bias))
+        yield from _quantized(partial(_binary, "relax.add", bias, plain))
     yield from _quantized(plain)
+
+
+def _binary(name: str, left: Make, right: Make) -> DFPattern:
+    return is_op(name)(left(), right())
+
+
+def _on_dq(name: str) -> DFPattern:
+    return is_op(name)(_dq())
 
 
 def _eltwise() -> Iterator[DFPattern]:
     for name in eltwise.OPERATIONS:
-        yield from _quantized(lambda n=name: is_op(n)(_dq(), _dq()))
+        yield from _quantized(partial(_binary, name, _dq, _dq))
 
 
 def _unary(*operators: str) -> Callable[[], Iterator[DFPattern]]:
     def shapes() -> Iterator[DFPattern]:
         for name in operators:
-            yield from _quantized(lambda n=name: is_op(n)(_dq()))
+            yield from _quantized(partial(_on_dq, name))
 
     return shapes
 

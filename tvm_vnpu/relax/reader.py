@@ -43,11 +43,10 @@ class Dequantized:
 
 def per_tensor(scale: NDArray[np.float32], zero_point: NDArray[np.int64]) -> QuantParams:
     """Return scalar quantisation parameters; Unsupported if there is one per channel."""
-    if scale.size != 1 or zero_point.size != 1:
-        if np.unique(scale).size != 1 or np.unique(zero_point).size != 1:
-            raise Unsupported(
-                "activations must have one scale and one zero point", seen=f"{scale.size} scales"
-            )
+    if np.unique(scale).size != 1 or np.unique(zero_point).size != 1:
+        raise Unsupported(
+            "activations must have one scale and one zero point", seen=f"{scale.size} scales"
+        )
     return QuantParams(float(scale.flat[0]), int(zero_point.flat[0]))
 
 

@@ -96,9 +96,7 @@ def _layout(shape: tuple[int, ...]) -> str:
     return "NCHW" if len(shape) == 4 else "NHWC"
 
 
-def _in_memory_order(
-    context: Context, source: Tensor, name: str, names: tuple[str, ...]
-) -> Tensor:
+def _in_memory_order(context: Context, source: Tensor, name: str, names: tuple[str, ...]) -> Tensor:
     """Return the tensor with its bytes in NCHW order, moved only where that differs."""
     height, width, channels = source.hwc
     if len(source.shape) < 4 or channels == 1 or height * width == 1:

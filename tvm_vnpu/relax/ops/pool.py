@@ -35,7 +35,9 @@ def convert_max_pool(context: Context, root: tvm.ir.Call, name: str) -> None:
         )
     )  # fmt: skip
     if not same:
-        context.add(Convert.rescale(f"{name}.rescale", pooled, output, context.profile, None, names))
+        context.add(
+            Convert.rescale(f"{name}.rescale", pooled, output, context.profile, None, names)
+        )
 
 
 def convert_avg_pool(context: Context, root: tvm.ir.Call, name: str) -> None:

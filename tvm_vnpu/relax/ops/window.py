@@ -81,11 +81,13 @@ def _bias(
             raise Unsupported("the bias must be constant")
         integers, own = bias.data.reshape(-1), np.broadcast_to(bias.scale, bias.data.size)
         zero_free = not np.any(bias.zero_point)
-        if zero_free and integers.size == channels and np.allclose(
-            own.astype(np.float64), scale, rtol=_BIAS_TOLERANCE, atol=0
+        if (
+            zero_free
+            and integers.size == channels
+            and np.allclose(own.astype(np.float64), scale, rtol=_BIAS_TOLERANCE, atol=0)
         ):
             return integers.astype(np.int32)
-        real = (integers - bias.zero_point).astype(np.float64) * own
+        real = (integers.astype(np.float64) - bias.zero_point) * own
     if real.size not in (1, channels):
         raise Unsupported("the bias must have one value per channel", seen=f"{real.size} values")
     rounded = np.rint(np.broadcast_to(real, channels) / scale)

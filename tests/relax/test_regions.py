@@ -1,0 +1,163 @@
+"""Regions: how many, what stays on the CPU and why, and their values."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from codegen.ops.conv2d import Conv2D
+from tests.relax.onnx_models import make_model, random_values
+from tests.relax.regions import evaluate, quantized, region_graphs, run_on_npu
+from tvm_vnpu.relax import explain, from_onnx
+
+SHAPE = (1, 4, 8, 8)
+
+
+def _conv(x: str, y: str, name: str, **attributes: object) -> onnx.NodeProto:
+    return helper.make_node("Conv", [x, "w"], [y], name=name, **attributes)
+
+
+def _model(nodes: list[onnx.NodeProto], outputs: list[str], **constants: np.ndarray) -> object:
+    weight = random_values(4, 4, 3, 3, seed=1) * 0.3
+    return make_model(nodes, {"x": list(SHAPE)}, outputs, {"w": weight, **constants})
+
+
+def test_a_lone_convolution_with_its_borders_is_one_kernel() -> None:
+    mod = quantized(_model([_conv("x", "y", "conv")], ["y"]), {"x": random_values(*SHAPE)})
+    (graph,) = region_graphs(mod)
+    (operator,) = graph.operators
+    assert isinstance(operator, Conv2D)
+    assert (operator.inputs[0].dtype, operator.outputs[0].dtype) == ("float32", "float32")
+    assert {placement.device for placement in explain(mod).placements} == {"npu"}
+
+
+POOL = {"kernel_shape": [3, 3], "strides": [2, 2]}
+PADDED = {**POOL, "pads": [1, 1, 1, 1]}
+NETWORKS: dict[str, tuple[list[onnx.NodeProto], dict[str, np.ndarray]]] = {
+    "conv_chain": ([_conv("x", "a", "c1", pads=[1, 1, 1, 1]), _conv("a", "y", "c2")], {}),
+    "asymmetric_pads": ([_conv("x", "y", "c", pads=[0, 1, 2, 1], strides=[2, 2])], {}),
+    "dilated": ([_conv("x", "y", "c", pads=[2, 2, 2, 2], dilations=[2, 2])], {}),
+    "residual": (
+        [
+            _conv("x", "a", "c", pads=[1, 1, 1, 1]),
+            helper.make_node("Add", ["a", "x"], ["y"], name="add"),
+        ],
+        {},
+    ),
+    "add_constant": (
+        [
+            _conv("x", "a", "c"),
+            helper.make_node("Add", ["a", "k"], ["y"], name="add"),
+        ],
+        {"k": random_values(1, 4, 1, 1, seed=7)},
+    ),
+    "max_pool": (
+        [_conv("x", "a", "c"), helper.make_node("MaxPool", ["a"], ["y"], name="p", **POOL)],
+        {},
+    ),
+    "average_pool_with_pads": (
+        [
+            _conv("x", "a", "c"),
+            helper.make_node("AveragePool", ["a"], ["y"], name="p", **PADDED),
+        ],
+        {},
+    ),
+    "average_pool_counting_pads": (
+        [
+            _conv("x", "a", "c"),
+            helper.make_node(
+                "AveragePool",
+                ["a"],
+                ["y"],
+                name="p",
+                pads=[1, 1, 1, 1],
+                count_include_pad=1,
+                **POOL,
+            ),
+        ],
+        {},
+    ),
+    "concat_channels": (
+        [
+            _conv("x", "a", "c1", pads=[1, 1, 1, 1]),
+            helper.make_node("Concat", ["a", "x"], ["y"], name="cat", axis=1),
+        ],
+        {},
+    ),
+    "concat_rows": (
+        [
+            _conv("x", "a", "c1", pads=[1, 1, 1, 1]),
+            helper.make_node("Concat", ["x", "a"], ["y"], name="cat", axis=2),
+        ],
+        {},
+    ),
+    "flatten_dense": (
+        [
+            _conv("x", "a", "c"),
+            helper.make_node("Flatten", ["a"], ["f"], name="flat"),
+            helper.make_node("Gemm", ["f", "v", "b"], ["y"], name="fc"),
+        ],
+        {"v": random_values(144, 6, seed=8), "b": random_values(6, seed=9)},
+    ),
+    "mean_dense": (
+        [
+            _conv("x", "a", "c"),
+            helper.make_node("ReduceMean", ["a"], ["m"], name="mean", axes=[2, 3], keepdims=0),
+            helper.make_node("MatMul", ["m", "v"], ["y"], name="fc"),
+        ],
+        {"v": random_values(4, 6, seed=8)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network_is_one_region_and_equals_its_reference(name: str) -> None:
+    nodes, constants = NETWORKS[name]
+    feeds = {"x": random_values(*SHAPE, seed=3)}
+    mod = quantized(_model(nodes, ["y"], **constants), feeds, {"x": random_values(*SHAPE, seed=4)})
+    assert [p for p in explain(mod).placements if p.device == "cpu"] == []
+    (graph,) = region_graphs(mod)
+    (result,) = run_on_npu(mod, feeds)
+    (expected,) = evaluate(graph, [feeds["x"]])
+    np.testing.assert_array_equal(result, expected)
+    assert len(np.unique(result)) > 3
+
+
+def test_an_operator_without_a_pattern_splits_the_network_and_is_explained() -> None:
+    nodes = [
+        _conv("x", "a", "first", pads=[1, 1, 1, 1]),
+        helper.make_node("Sigmoid", ["a"], ["s"], name="gate"),
+        _conv("s", "y", "second"),
+    ]
+    feeds = {"x": random_values(*SHAPE, seed=3)}
+    mod = quantized(_model(nodes, ["y"]), feeds)
+    explanation = explain(mod)
+    assert explanation.regions == 2
+    (gate,) = [p for p in explanation.placements if p.device == "cpu"]
+    assert (gate.node, gate.operator) == ("gate", "relax.sigmoid")
+    assert gate.reason == "the NPU has no pattern for relax.sigmoid"
+    first, second = region_graphs(mod)
+    (middle,) = evaluate(first, [feeds["x"]])
+    gated = (1 / (1 + np.exp(-middle.astype(np.float64)))).astype(np.float32)
+    (expected,) = evaluate(second, [gated])
+    (result,) = run_on_npu(mod, feeds)
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_an_operator_that_the_npu_refuses_keeps_the_reason() -> None:
+    nodes = [_conv("x", "y", "wide_pad", pads=[3, 3, 3, 3])]
+    mod = quantized(_model(nodes, ["y"]), {"x": random_values(*SHAPE)})
+    reasons = {p.node: p.reason for p in explain(mod).placements}
+    assert reasons["wide_pad"] == (
+        "Padding must be 0..255 and smaller than the dilated kernel "
+        "(seen 3 before and 3 after, dilated kernel 3)"
+    )
+
+
+def test_a_float_model_is_explained_as_not_quantised() -> None:
+    mod = from_onnx(_model([_conv("x", "y", "conv")], ["y"]))
+    assert {(p.device, p.reason) for p in explain(mod).placements} == {
+        ("cpu", "the model is not quantised: give calibration data")
+    }
