@@ -1,0 +1,96 @@
+"""vnpu compile: from a model file to an artefact folder."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from tvm_vnpu.cli.arguments import add_image_options, add_model_options, images_of, shapes_of
+from tvm_vnpu.cli.console import Console
+
+if TYPE_CHECKING:
+    from tvm_vnpu.artifact import Artifact
+
+NAME = "compile"
+HELP = "compile a model into a folder"
+DESCRIPTION = """\
+Compile MODEL into the folder DIR: the model as a shared library that plain TVM loads, the kernels
+as C, their command streams, and meta.json. A float model is quantised with the calibration data;
+a quantised one is compiled as it is. DIR is written whole or not at all.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("model", metavar="MODEL", help="an .onnx file")
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder to write")
+    parser.add_argument("--calib", metavar="DATA", help="calibration data, for a float model")
+    add_model_options(parser)
+    add_image_options(parser)
+
+
+def execute(arguments: argparse.Namespace, console: Console) -> None:
+    """Compile and print a summary."""
+    from pathlib import Path
+
+    from codegen.compile_c import find_compiler
+    from codegen.profiles import profile
+    from runtime_sim.npu import load
+    from tvm_vnpu.artifact.folder import check_output
+
+    shapes, images = shapes_of(arguments), images_of(arguments)
+    check_output(Path(arguments.output))
+    load(arguments.npu)
+    if arguments.rounding is not None:
+        profile(arguments.rounding)
+    find_compiler()  # all that is cheap to refuse comes before TVM is imported
+    from tvm_vnpu.artifact import compile_model, read_model
+    from tvm_vnpu.artifact.progress import tracked
+    from tvm_vnpu.artifact.specs_of import input_specs
+    from tvm_vnpu.data import open_data, without_labels
+
+    model = read_model(arguments.model, shapes)
+    batches = None
+    if arguments.calib is not None:
+        inputs = input_specs(model.module)
+        data = open_data(arguments.calib, inputs, images)
+        rows = without_labels(data.batches(), inputs)
+        batches = tracked(rows, "calibrate", data.samples, console.progress)
+    artifact = compile_model(
+        model,
+        arguments.output,
+        calibration=batches,
+        npu=arguments.npu,
+        shapes=shapes,
+        rounding=arguments.rounding,
+        progress=console.progress,
+    )
+    console.result(summary(artifact), artifact.meta.to_dict())
+
+
+def summary(artifact: Artifact) -> str:
+    """Return what was compiled as a short text."""
+    from tvm_vnpu.report.profile_text import key_values
+    from tvm_vnpu.report.table import size
+
+    meta = artifact.meta
+    on_cpu = [operator for operator in meta.operators if operator.device == "cpu"]
+    layers = sum(len(region.layers) for region in meta.regions)
+    kernels = {layer.kernel for region in meta.regions for layer in region.layers}
+    commands = sum(region.commands for region in meta.regions)
+    constants = sum(region.constants_bytes for region in meta.regions)
+    rows = [
+        ["model", f"{meta.source.file} ({meta.source.kind})"],
+        ["NPU", f"{meta.npu.name}, rounding {meta.profile}"],
+        ["inputs", ", ".join(spec.describe() for spec in meta.inputs)],
+        ["outputs", ", ".join(spec.describe() for spec in meta.outputs)],
+        ["regions", f"{len(meta.regions)}: {layers} layers, {len(kernels)} kernels"],
+        ["stream", f"{commands:,} commands, constants {size(constants)}"],
+        ["on the CPU", f"{len(on_cpu)} of {len(meta.operators)} operators"],
+        ["written to", str(artifact.folder)],
+    ]
+    lines = [key_values(rows)]
+    lines += [f"  {o.node} ({o.operator}): {o.reason}" for o in on_cpu[:10]]
+    if len(on_cpu) > 10:
+        lines.append(f"  and {len(on_cpu) - 10} more: see `vnpu explain {artifact.folder}`")
+    return "\n".join(lines)

@@ -1,0 +1,91 @@
+"""Read the command line, run one command, turn what goes wrong into a line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from types import ModuleType
+
+from runtime_sim.errors import VnpuError
+from tvm_vnpu import __version__
+from tvm_vnpu.cli import compile as compile_command
+from tvm_vnpu.cli import disasm, evaluate, explain, profile, run
+from tvm_vnpu.cli.arguments import Parser
+from tvm_vnpu.cli.console import Console
+
+COMMANDS: tuple[ModuleType, ...] = (compile_command, run, evaluate, profile, explain, disasm)
+USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 1, 130
+
+_EPILOG = """\
+MODEL is an .onnx file. DATA is an .npz file (keys are input names, samples along axis 0), a folder
+of .npy files, a folder of images, or module:function (yields dicts of arrays).
+Exit code: 0, or 2 for an error you can put right, 1 for one in vnpu itself, 130 when interrupted.
+"""
+
+
+def parser() -> Parser:
+    """Return the parser of the whole command line."""
+    top = Parser(
+        prog="vnpu",
+        description="Quantise, compile, run and profile models on the vNPU.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"vnpu {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        sub = commands.add_parser(
+            module.NAME,
+            help=module.HELP,
+            description=module.DESCRIPTION,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.configure(sub)
+        sub.add_argument("--json", action="store_true", help="print JSON on stdout, nothing else")
+        sub.add_argument(
+            "-v", "--verbose", action="count", default=0, help="log; traceback on internal errors"
+        )
+        sub.set_defaults(execute=module.execute)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (default: this process's) and return the exit code."""
+    verbose = 0
+    try:
+        parsed = parser().parse_args(arguments)
+        verbose = parsed.verbose
+        _start_logging(verbose)
+        with Console(parsed.json) as console:
+            parsed.execute(parsed, console)
+        return 0
+    except VnpuError as error:
+        return _fail(f"error: {error}", USER_ERROR, verbose > 1)
+    except KeyboardInterrupt:
+        return _fail("interrupted", INTERRUPTED, False)
+    except BrokenPipeError:
+        # Whoever read stdout has gone; keep the interpreter from flushing into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # the last line of defence: one line instead of a traceback
+        hint = "" if verbose else "; run again with -v for the traceback"
+        text = " ".join(str(error).split())
+        return _fail(
+            f"internal error: {type(error).__name__}: {text}{hint}", INTERNAL_ERROR, verbose > 0
+        )
+
+
+def _fail(message: str, code: int, trace: bool) -> int:
+    if trace:
+        sys.stderr.write(traceback.format_exc())
+    sys.stderr.write("vnpu: " + " ".join(message.splitlines()) + "\n")
+    return code
+
+
+def _start_logging(verbose: int) -> None:
+    level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
+    logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr, force=True)
