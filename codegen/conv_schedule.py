@@ -8,14 +8,14 @@ whole bursts, halos included) and controller cycles. It never runs the timeline.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from codegen.conv_plan import RECORD_BYTES, ConvLayout, ConvShape
+from codegen.conv_estimate import estimate
+from codegen.conv_plan import ConvLayout, ConvShape
 from codegen.schedule import Schedule
 from runtime_sim.npu import NpuConfig
 
 MAX_RESIDENT_PIECES = 200
-CONTROLLER_CYCLES_PER_STEP = 200
 MAX_SPATIAL_TILES = 48
 
 
@@ -114,67 +114,3 @@ def _halvings(size: int) -> list[int]:
 def _divisor_like(size: int) -> set[int]:
     """Return tile sizes that cut `size` into equal parts, give or take one."""
     return {-(-size // parts) for parts in range(1, size + 1)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Totals:
-    array: float
-    vector: float
-    dram: float
-    controller: float
-    exposed: float
-
-
-def estimate(shape: ConvShape, s: Schedule, npu: NpuConfig) -> float:
-    """Return the estimated cycles of a schedule on one image."""
-    layout = ConvLayout(shape, s)
-    totals = _totals(shape, s, layout, npu)
-    return max(totals.array, totals.vector, totals.dram, totals.controller) + totals.exposed
-
-
-def _totals(shape: ConvShape, s: Schedule, layout: ConvLayout, npu: NpuConfig) -> _Totals:
-    memory = npu.memory_of(0)
-    row_tiles = -(-shape.rows.out // s.tile_h)
-    spatial = row_tiles * layout.col_tiles
-    steps = spatial * layout.channel_tiles
-    in_tile = layout.in_bytes * shape.source.item
-    loads = steps if shape.depthwise or s.order == "channel_outer" else spatial
-    resident = s.weights == "resident" or s.order == "channel_outer"
-    weights = shape.depth * shape.target.channels * (1 if resident else spatial)
-    out = shape.rows.out * shape.cols.out * shape.target.channels
-    fixed = RECORD_BYTES * shape.target.channels
-    moved = loads * in_tile + weights + fixed + out * shape.target.item
-    first = in_tile + layout.weight_tile + memory.latency * memory.bytes_per_cycle
-    last = layout.acc_elements * shape.target.item
-    convert_in = loads * layout.in_bytes if layout.converts_in else 0
-    convert_out = out if layout.converts_out else 0
-    command = _command_cycles(shape, s, layout, npu)
-    vector = (out + convert_in + convert_out) / npu.lanes
-    exposed = (first + last) / memory.bytes_per_cycle + layout.acc_elements / npu.lanes
-    if min(s.in_buffers, s.out_buffers, s.acc_buffers) < 2 and steps > 1:
-        exposed += (moved / memory.bytes_per_cycle + vector) * (1 - 1 / steps)
-    return _Totals(
-        array=steps * layout.depth_tiles * command,
-        vector=vector,
-        dram=moved / memory.bytes_per_cycle,
-        controller=steps * (CONTROLLER_CYCLES_PER_STEP + 100 * (layout.depth_tiles - 1)),
-        exposed=exposed,
-    )
-
-
-def _command_cycles(shape: ConvShape, s: Schedule, layout: ConvLayout, npu: NpuConfig) -> float:
-    """Return the array cycles of an average command: edge tiles are cheaper than full ones."""
-    fill = npu.array_rows + npu.array_cols - 2
-    rows = shape.rows.out / -(-shape.rows.out // s.tile_h)
-    cols = shape.cols.out / layout.col_tiles
-    pixels = rows * cols
-    if shape.depthwise:
-        tiles = shape.target.channels / layout.channel_tiles
-        rate = npu.array_rows * npu.depthwise_rate
-        return -(-tiles // npu.array_cols) * -(-pixels * shape.taps // rate) + fill
-    blocks = -(-shape.group_out // npu.array_cols) / -(-shape.group_out // s.tile_oc)
-    if s.micro_kernel == "packed_taps":
-        passes = -(-shape.depth // npu.array_rows)
-    else:
-        passes = shape.taps * -(-s.tile_ic // npu.array_rows)
-    return blocks * passes * max(pixels, npu.array_rows) + fill

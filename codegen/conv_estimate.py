@@ -1,0 +1,182 @@
+"""The cost estimate of a convolution schedule: closed form, in cycles, without running anything.
+
+Per step the estimate has the array's, the vector unit's, the DMA engines' and the controller's
+cycles for an average tile; DMA counts whole bursts, unaligned runs and the latency that short
+transfers cannot hide. Steps overlap where buffers are doubled, so a loop of steps costs its
+slowest resource. What cannot overlap is added: the first input and weight tile, resident weights
+that hold up the second input tile, the last requantisation and store.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from codegen.borders import Border
+from codegen.conv_plan import RECORD_BYTES, ConvLayout, ConvShape
+from codegen.schedule import Schedule
+from runtime_sim.npu import Memory, NpuConfig
+
+COMMAND_CONTROLLER_CYCLES = {"LOAD": 35, "STORE": 30, "CONV": 50, "REQUANT": 40, "CONVERT": 30}
+"""Mean controller cycles of a command in a rolled loop, as measured over typical layers."""
+
+
+def estimate(shape: ConvShape, s: Schedule, npu: NpuConfig) -> float:
+    """Return the estimated cycles of a schedule on one image."""
+    step = _average_step(shape, s, npu)
+    return step.resident_total() if s.weights == "resident" else step.streamed_total()
+
+
+@dataclass(frozen=True, slots=True)
+class _AverageStep:
+    """Cycles of an average step, by resource, and how many steps there are."""
+
+    spatial: int
+    channels: int
+    reloads_input: bool
+    array: float
+    vector: float
+    load: float
+    weights: float
+    all_weights: float
+    params: float
+    store: float
+    controller: float
+    convert_in: float
+    latency: int
+    overlapped: bool
+
+    def resident_total(self) -> float:
+        """Return the total where all weights are loaded before the second input tile."""
+        n, first = self.channels, self.latency + self.load + self.convert_in
+        if self.reloads_input:
+            steps = self.spatial * n
+            start = first + max(self.all_weights + self.params, self.weights + self.array)
+            return start + (steps - 1) * self._slowest(1, self.load) + self._drain()
+        first_tile = max(self.all_weights + self.params + self.array, self.weights + n * self.array)
+        rest = (self.spatial - 1) * self._slowest(n, self.load)
+        return first + first_tile + rest + self._drain()
+
+    def streamed_total(self) -> float:
+        """Return the total where weights come tile by tile, overlapping the steps before."""
+        start = self.latency + self.load + self.convert_in + self.weights + self.params
+        n = self.channels
+        if self.reloads_input:
+            group = self._slowest(self.spatial, self.spatial * self.load + self.weights)
+            return start + n * group + self._drain()
+        return start + self.spatial * self._slowest(n, self.load + n * self.weights) + self._drain()
+
+    def _slowest(self, steps: int, loads: float) -> float:
+        """Return the cycles of `steps` steps that load for `loads` cycles."""
+        inputs = steps if self.reloads_input else 1
+        dma = loads + steps * self.store
+        vector = steps * self.vector + inputs * self.convert_in
+        parts = (steps * self.array, vector, dma, steps * self.controller)
+        return max(parts) if self.overlapped else sum(parts[:3])
+
+    def _drain(self) -> float:
+        return self.vector + self.store + self.latency
+
+
+def _average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep:
+    at, memory = ConvLayout(shape, s), npu.memory_of(0)
+    row_tiles = -(-shape.rows.out // s.tile_h)
+    spatial = row_tiles * at.col_tiles
+    out = (shape.rows.out / row_tiles, shape.cols.out / at.col_tiles, _mean_channels(shape, at))
+    reloads = shape.depthwise or s.order == "channel_outer"
+    weight_tile = shape.depth * shape.target.channels / at.channel_tiles
+    weights = _transfer(weight_tile / at.depth_tiles, memory) * at.depth_tiles
+    load = _box(shape.source, _input_extent(shape, s, at, row_tiles), memory)
+    pixels, volume = out[0] * out[1], out[0] * out[1] * out[2]
+    converted = at.in_bytes / npu.lanes if at.converts_in else 0
+    buffers = min(s.in_buffers, s.out_buffers, s.acc_buffers)
+    if s.weights == "stream":
+        buffers = min(buffers, s.weight_buffers)
+    return _AverageStep(
+        spatial=spatial,
+        channels=at.channel_tiles,
+        reloads_input=reloads,
+        array=_array_cycles(shape, s, at, npu, pixels),
+        vector=volume * (2 if at.converts_out else 1) / npu.lanes,
+        load=load,
+        weights=weights,
+        all_weights=weights * at.channel_tiles,
+        params=_transfer(RECORD_BYTES * shape.target.channels, memory),
+        store=_box(shape.target, out, memory),
+        controller=_controller_cycles(s, at, reloads),
+        convert_in=converted,
+        latency=memory.latency,
+        overlapped=buffers > 1 or spatial * at.channel_tiles == 1,
+    )
+
+
+def _mean_channels(shape: ConvShape, at: ConvLayout) -> float:
+    return shape.target.channels / at.channel_tiles
+
+
+def _input_extent(
+    shape: ConvShape, s: Schedule, at: ConvLayout, row_tiles: int
+) -> tuple[float, float, float]:
+    """Return the mean (rows, columns, channels) of an input tile, halo included."""
+    height = min(
+        shape.rows.size, (shape.rows.out / row_tiles - 1) * shape.rows.stride + shape.rows.reach
+    )
+    width = min(
+        shape.cols.size, (shape.cols.out / at.col_tiles - 1) * shape.cols.stride + shape.cols.reach
+    )
+    if shape.depthwise:
+        return height, width, shape.source.channels / at.channel_tiles
+    return height, width, shape.source.channels
+
+
+def _transfer(size: float, memory: Memory) -> float:
+    """Return the cycles of one contiguous transfer; short ones cannot hide the next's latency."""
+    bursts = math.ceil(size / memory.burst) * memory.burst
+    return max(bursts / memory.bytes_per_cycle, memory.latency if size else 0)
+
+
+def _box(border: Border, extent: tuple[float, float, float], memory: Memory) -> float:
+    """Return the cycles of a tile's transfer: runs that do not touch cost whole bursts each."""
+    height, width, channels = extent
+    if border.planar:
+        runs, run, stride = channels * height, width * border.item, border.width * border.item
+    elif channels < border.channels:
+        runs, run = height * width, channels * border.item
+        stride = border.channels * border.item
+    else:
+        runs, run = height, width * channels * border.item
+        stride = border.width * border.channels * border.item
+    if run >= stride:
+        runs, run = 1, run * runs
+    grain = math.gcd(memory.burst, int(stride), max(1, int(run)))
+    touched = runs * (run + memory.burst - grain)
+    return max(touched / memory.bytes_per_cycle, memory.latency)
+
+
+def _array_cycles(
+    shape: ConvShape, s: Schedule, at: ConvLayout, npu: NpuConfig, pixels: float
+) -> float:
+    """Return the array's cycles in an average step: edge tiles are cheaper than full ones."""
+    fill = npu.array_rows + npu.array_cols - 2
+    if shape.depthwise:
+        blocks = math.ceil(_mean_channels(shape, at) / npu.array_cols)
+        rate = npu.array_rows * npu.depthwise_rate
+        return blocks * math.ceil(pixels * shape.taps / rate) + fill
+    blocks = math.ceil(shape.group_out / npu.array_cols) / -(-shape.group_out // s.tile_oc)
+    if s.micro_kernel == "packed_taps":
+        passes = math.ceil(shape.depth / npu.array_rows)
+    else:
+        passes = shape.taps * math.ceil(s.tile_ic / npu.array_rows)
+    return (blocks * passes * max(pixels, npu.array_rows) + fill) * at.depth_tiles
+
+
+def _controller_cycles(s: Schedule, at: ConvLayout, reloads: bool) -> float:
+    """Return the controller's cycles in an average step."""
+    cost = COMMAND_CONTROLLER_CYCLES
+    total = cost["REQUANT"] + cost["STORE"] + cost["CONV"] * at.depth_tiles
+    total += cost["CONVERT"] if at.converts_out else 0
+    loads = 1.0 if reloads else 1 / at.channel_tiles
+    total += loads * (cost["LOAD"] + (cost["CONVERT"] if at.converts_in else 0))
+    if s.weights == "stream" and s.order == "spatial_outer":
+        total += cost["LOAD"] * at.depth_tiles
+    return total
