@@ -53,9 +53,10 @@ def compile_model(
 ) -> Artifact:
     """Compile a model into the folder `out` and return the loaded artefact.
 
-    `model`: a file, or one that `read_model` has read with the same `shapes`. `calibration`: dicts from the model's own input names to arrays, needed for a float model.
-    `out` is written whole or not at all; an artefact that is there is replaced. Raises VnpuError
-    for anything a user can put right; see `vnpu compile --help` for the arguments.
+    `model`: a file, or what `read_model` returned for the same `shapes`. `calibration`: dicts from
+    the model's own input names to arrays, needed for a float model. `out` is written whole or not
+    at all; an artefact that is there is replaced. Raises VnpuError for anything a user can put
+    right.
     """
     check_output(Path(out))
     config = configurations.load(npu)

@@ -15,7 +15,8 @@ from tvm_vnpu.artifact.meta import ArtifactError, Meta, read_meta
 from tvm_vnpu.artifact.progress import Progress, silent
 from tvm_vnpu.artifact.records import Region
 from tvm_vnpu.artifact.spec import Arrays, TensorSpec
-from tvm_vnpu.report.profile import Profile, make_profile
+from tvm_vnpu.report.make_profile import make_profile
+from tvm_vnpu.report.profile import Profile
 
 if TYPE_CHECKING:
     from tvm_vnpu.artifact.runner import Runner

@@ -22,7 +22,8 @@ from tvm_vnpu.relax.codegen_hook import region_program
 from tvm_vnpu.relax.explanation import Explanation, explain_annotated
 from tvm_vnpu.relax.names import profile as origin_profile
 from tvm_vnpu.relax.partition import Annotated, annotate_regions, region_functions
-from tvm_vnpu.report.profile import Profile, make_profile
+from tvm_vnpu.report.make_profile import make_profile
+from tvm_vnpu.report.profile import Profile
 
 Shapes = Mapping[str, Sequence[int]]
 SUFFIXES = (".onnx",)

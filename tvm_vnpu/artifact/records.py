@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from codegen.assemble import Assembled
 from codegen.graph import Tensor
 from codegen.program import Layer, NpuProgram
-from codegen.assemble import Assembled
 from runtime_sim import verify
 from runtime_sim.isa.codec import Words
 from runtime_sim.npu import NpuConfig
