@@ -70,7 +70,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> None:
 
 def summary(artifact: Artifact) -> str:
     """Return what was compiled as a short text."""
-    from tvm_vnpu.report.profile_text import key_values
+    from tvm_vnpu.report.profile_text import counted, key_values
     from tvm_vnpu.report.table import size
 
     meta = artifact.meta
@@ -84,8 +84,11 @@ def summary(artifact: Artifact) -> str:
         ["NPU", f"{meta.npu.name}, rounding {meta.profile}"],
         ["inputs", ", ".join(spec.describe() for spec in meta.inputs)],
         ["outputs", ", ".join(spec.describe() for spec in meta.outputs)],
-        ["regions", f"{len(meta.regions)}: {layers} layers, {len(kernels)} kernels"],
-        ["stream", f"{commands:,} commands, constants {size(constants)}"],
+        [
+            "regions",
+            f"{len(meta.regions)}: {counted(layers, 'layer')}, {counted(len(kernels), 'kernel')}",
+        ],
+        ["stream", f"{counted(commands, 'command')}, constants {size(constants)}"],
         ["on the CPU", f"{len(on_cpu)} of {len(meta.operators)} operators"],
         ["written to", str(artifact.folder)],
     ]

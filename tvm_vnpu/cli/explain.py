@@ -56,6 +56,7 @@ def _operators(arguments: argparse.Namespace) -> tuple[OperatorRecord, ...]:
 
 def explanation_text(operators: Sequence[OperatorRecord]) -> str:
     """Return the table of operators and a summary."""
+    from tvm_vnpu.report.profile_text import counted
     from tvm_vnpu.report.table import percent, text_table
 
     rows = [[o.operator, o.node, o.device, o.region, o.reason] for o in operators]
@@ -65,7 +66,7 @@ def explanation_text(operators: Sequence[OperatorRecord]) -> str:
     table = text_table(("operator", "node", "device", "region", "reason"), rows)
     return (
         f"{table}\n\n{len(operators)} operators: {len(operators) - on_cpu} on the NPU in "
-        f"{regions} region{'' if regions == 1 else 's'}, {on_cpu} on the CPU ({share})"
+        f"{counted(regions, 'region')}, {on_cpu} on the CPU ({share})"
     )
 
 

@@ -10,7 +10,7 @@ from runtime_sim import timing
 from runtime_sim.npu import NpuConfig
 from runtime_sim.timing import Timeline
 from tvm_vnpu.artifact.meta import OperatorRecord
-from tvm_vnpu.artifact.records import LayerRecord, Region
+from tvm_vnpu.artifact.records import LayerRecord, Region, RegionRecord
 from tvm_vnpu.report.profile import EngineProfile, LayerProfile, MemoryProfile, Profile
 
 

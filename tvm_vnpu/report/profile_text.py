@@ -67,7 +67,7 @@ def total_rows(profile: Profile) -> list[list[Cell]]:
     rows.append(
         [
             "operators",
-            f"{on_npu} on the NPU in {_counted(profile.regions, 'region')}, "
+            f"{on_npu} on the NPU in {counted(profile.regions, 'region')}, "
             f"{profile.cpu_operators} on the CPU ({percent(profile.cpu_share)})",
         ]
     )
@@ -78,8 +78,9 @@ def _traffic(useful: int, in_bursts: int) -> str:
     return f"{useful:,} bytes ({in_bursts:,} in bursts)"
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: "1 layer", "2 layers"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def engine_rows(profile: Profile) -> list[list[Cell]]:
