@@ -1,4 +1,4 @@
-"""Reference arithmetic of the operators' NumPy oracles, written apart from the simulator's.
+"""Rounding of the operators' references, written apart from the simulator's.
 
 Nothing here may import `runtime_sim`: two independent pieces of arithmetic must agree. Formulas
 follow TFLite, TVM v0.19 and onnxruntime as their sources state them; modes are named by strings.
@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 I64 = NDArray[np.int64]
+INTEGER_LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"int8": (-128, 127), "uint8": (0, 255)}
+)
 
 
 def _doubling_high_mul(a: I64, b: I64) -> I64:
@@ -32,19 +35,19 @@ def _divide_half_away(x: I64, exponent: I64) -> I64:
     return (x >> exponent) + ((x & mask) > threshold)
 
 
-def _wrap32(x: I64) -> I64:
-    return x.astype(np.int32).astype(np.int64)
+def _shifted_left(a: I64, s: I64) -> I64:
+    """Shift by a positive exponent, saturated: TFLite leaves overflow undefined."""
+    return saturate32(a << np.maximum(s, 0))
 
 
 def tflite_double(a: I64, q: I64, s: I64) -> I64:
     """TFLite reference: MultiplyByQuantizedMultiplier with two roundings."""
-    shifted = _wrap32(a << np.maximum(s, 0))
-    return _divide_half_away(_doubling_high_mul(shifted, q), np.maximum(-s, 0))
+    return _divide_half_away(_doubling_high_mul(_shifted_left(a, s), q), np.maximum(-s, 0))
 
 
 def tflite_ruy(a: I64, q: I64, s: I64) -> I64:
     """ruy's kernels: the second rounding is half up."""
-    high = _doubling_high_mul(_wrap32(a << np.maximum(s, 0)), q)
+    high = _doubling_high_mul(_shifted_left(a, s), q)
     right = np.maximum(-s, 0)
     half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
     return (high + half) >> right
@@ -72,13 +75,26 @@ FIXED_POINT: Mapping[str, Callable[[I64, I64, I64], I64]] = MappingProxyType(
 )
 
 
-def rescale(a: I64, rounding: str, q: NDArray, s: NDArray, scale: NDArray) -> NDArray:
-    """Scale `a` (int64) and round. Fixed-point modes read (q, s); the others read `scale`.
+def fixed_point(real: NDArray[np.float64]) -> tuple[I64, I64]:
+    """Return (q, s), int64, with real = q * 2^(s - 31): TFLite QuantizeMultiplier.
+
+    The mantissa is rounded half away from zero; a scale below 2^-32 becomes zero.
+    """
+    mantissa, exponent = np.frexp(np.asarray(real, np.float64))
+    q = np.floor(mantissa * 2.0**31 + 0.5).astype(np.int64)
+    exponent = np.where(q == 1 << 31, exponent + 1, exponent).astype(np.int64)
+    q = np.where(q == 1 << 31, 1 << 30, q)
+    tiny = exponent < -31
+    return np.where(tiny, 0, q), np.where(tiny, 0, exponent)
+
+
+def rescale(a: I64, rounding: str, scale: NDArray) -> NDArray:
+    """Return `a` (int64) times the real `scale`, rounded in a mode; shapes broadcast.
 
     Returns int64 for fixed point and HALF_AWAY_F64, float32 (whole values) for FLOAT_RNE.
     """
     if rounding in FIXED_POINT:
-        return FIXED_POINT[rounding](a, np.asarray(q, np.int64), np.asarray(s, np.int64))
+        return FIXED_POINT[rounding](a, *fixed_point(scale))
     if rounding == "FLOAT_RNE":
         return np.rint(a.astype(np.float32) * np.asarray(scale, np.float32))
     product = a.astype(np.float64) * np.asarray(scale, np.float64)

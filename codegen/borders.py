@@ -6,19 +6,23 @@ tile and a CONVERT quantises, dequantises and transposes it on the way.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from codegen.arithmetic import INTEGER_LIMITS
 from codegen.expr import ExprLike, as_expr
 from codegen.graph import DTYPE_BYTES, Tensor
 from codegen.kernel import Instr, instr
 from codegen.tiles import Span
 from runtime_sim.isa.fields import DType, Rounding
+from runtime_sim.numerics import IDENTITY_MULTIPLIER, IDENTITY_SHIFT
 
 DTYPE_CODE = {
     "int8": DType.S8, "uint8": DType.U8, "int32": DType.S32, "float32": DType.F32,
 }  # fmt: skip
-INTEGER_LIMITS = {"int8": (-128, 127), "uint8": (0, 255)}
-IDENTITY_MULTIPLIER, IDENTITY_SHIFT = 1 << 30, 1
+
+CONVERT_SCALARS = ("in_zp", "multiplier", "shift", "out_scale", "out_zp", "lo", "hi")
+"""The fields of CONVERT that a kernel takes as parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ def convert(
     box: Box,
     source: tuple[Border, ExprLike, tuple[int, int, int]],
     target: tuple[Border, ExprLike, tuple[int, int, int]],
-    scalars: dict[str, ExprLike],
+    scalars: Mapping[str, ExprLike],
     rounding: int,
     *,
     wait: ExprLike = 0,
@@ -153,7 +157,7 @@ def convert(
     )  # fmt: skip
 
 
-def identity_scalars(dtype: str) -> dict[str, ExprLike]:
+def identity_scalars(dtype: str) -> dict[str, int]:
     """Return the CONVERT scalars that move integers unchanged."""
     low, high = INTEGER_LIMITS.get(dtype, (0, 0))
     return {
@@ -165,5 +169,3 @@ def identity_scalars(dtype: str) -> dict[str, ExprLike]:
 def border_rounding(dtype: str) -> int:
     """Return the rounding mode of a border conversion: floats round half to even, as ONNX does."""
     return int(Rounding.FLOAT_RNE if dtype == "float32" else Rounding.SINGLE_UP)
-
-

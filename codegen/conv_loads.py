@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.borders import Border, Box, border_rounding, convert, dma
+from codegen.borders import CONVERT_SCALARS, Border, Box, border_rounding, convert, dma
 from codegen.conv_plan import PARAMS_FULL, RECORD_BYTES, ZERO_POINTS_FULL, ConvPlan
 from codegen.expr import Expr, as_expr, less, param, select, var
 from codegen.kernel import Guard, Instr, Loop, Node, instr
@@ -104,8 +104,8 @@ class ConvLoads(ConvPlan):
 
     def load_constants(self) -> tuple[Node, ...]:
         """Return the loads of the parameters, the zero points and the resident weights."""
-        size = self.shape.target.channels
-        nodes: list[Node] = [self._load_weights_first()]
+        size, unloaded = self.shape.target.channels, select(self.loaded, 0, 1)
+        nodes: list[Node] = []
         if self.shape.vector_zero_points:
             nodes.append(self._block("zero_points", self.at.zero_points, size, ZERO_POINTS_FULL))
         nodes.append(self._block("params", self.at.params, size * RECORD_BYTES, PARAMS_FULL))
@@ -117,8 +117,9 @@ class ConvLoads(ConvPlan):
                     (p + 1) // self.at.depth_tiles, (p + 1) % self.at.depth_tiles
                 )
                 nodes.append(Loop("p", as_expr(pieces - 1), (piece,)))
-            return (Guard(select(self.loaded, 0, 1), tuple(nodes)),)
-        return tuple(nodes)
+            nodes.insert(0, self._load_weights_first())
+            return (Guard(unloaded, tuple(nodes)),)
+        return (self._load_weights_first(), Guard(unloaded, tuple(nodes)))
 
     def _load_weights_first(self) -> Instr:
         if self.s.weights == "stream" and not self.channel_outer:
@@ -133,7 +134,10 @@ class ConvLoads(ConvPlan):
 
 
 def convert_scalars(side: str) -> dict[str, Expr]:
-    """Return the CONVERT scalars of a border as kernel parameters `side_NAME`."""
-    names = ("in_zp", "multiplier", "shift", "out_scale", "out_zp", "lo", "hi")
-    return {name: param(f"{side}_convert_{name}") for name in names}
+    """Return the CONVERT scalars of a border as kernel parameters `side_convert_NAME`."""
+    return {name: param(text) for name, text in zip(CONVERT_SCALARS, scalar_params(side))}
 
+
+def scalar_params(side: str) -> list[str]:
+    """Return the names of the kernel parameters behind `convert_scalars`."""
+    return [f"{side}_convert_{name}" for name in CONVERT_SCALARS]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codegen.borders import Border, Box
-from codegen.expr import Expr, as_expr, ceil_div, param
+from codegen.expr import Expr, as_expr, param
 from codegen.kernel import FLAG_INPUT_RESIDENT, FLAG_OUTPUT_KEPT, FLAG_WEIGHTS_LOADED
 from codegen.schedule import Schedule
-from codegen.tiles import Axis, Handshake, ScratchpadPlan, Span, tile_span
+from codegen.tiles import Axis, Handshake, ScratchpadPlan, Span, row_span, row_tiles, tile_span
 from runtime_sim.npu import NpuConfig
 
 RECORD_BYTES = 12
@@ -55,6 +55,10 @@ class ConvShape:
         """Return output channels of a group; a depthwise convolution counts as one group."""
         return self.target.channels if self.depthwise else self.target.channels // self.groups
 
+    def packs_taps(self, array_rows: int) -> bool:
+        """Return whether several taps of a channel fit the array's rows at once."""
+        return not self.depthwise and self.taps > 1 and self.group_in * 2 <= array_rows
+
     @property
     def depth(self) -> int:
         """Return the weights that one output channel has."""
@@ -88,7 +92,9 @@ class ConvLayout:
         self.weights = plan.take("weights", self._weight_bytes())
         self.input = plan.take("input", s.in_buffers * self.in_bytes)
         self.stage_in = plan.take("stage_in", self._stage_in_bytes())
-        self.output = plan.take("output", (1 if self.converts_out else s.out_buffers) * self.out_bytes)
+        self.output = plan.take(
+            "output", (1 if self.converts_out else s.out_buffers) * self.out_bytes
+        )
         stage_out = s.out_buffers * self.out_bytes * shape.target.item if self.converts_out else 0
         self.stage_out = plan.take("stage_out", stage_out)
         self.spm_bytes = plan.used
@@ -130,8 +136,7 @@ class ConvPlan:
         """Derive the step counts and handshakes."""
         self.shape, self.s, self.npu = shape, schedule, npu
         self.at = ConvLayout(shape, schedule)
-        row_tiles = ceil_div(param("row_end") - param("row_begin"), schedule.tile_h)
-        self.spatial_tiles = row_tiles * self.at.col_tiles
+        self.spatial_tiles = row_tiles(schedule.tile_h, shape.rows.out) * self.at.col_tiles
         self.steps = self.spatial_tiles * self.at.channel_tiles
         self.channel_outer = schedule.order == "channel_outer"
         self.loads_each_step = shape.depthwise or self.channel_outer
@@ -161,7 +166,7 @@ class ConvPlan:
         columns = self.at.col_tiles
         return Step(
             t, spatial, channel,
-            tile_span(spatial // columns, self.s.tile_h, param("row_begin"), param("row_end")),
+            row_span(spatial // columns, self.s.tile_h, self.shape.rows.out),
             tile_span(spatial % columns, self.s.tile_w, 0, self.shape.cols.out),
             self.channels(channel),
         )  # fmt: skip

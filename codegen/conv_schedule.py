@@ -17,6 +17,7 @@ from runtime_sim.npu import NpuConfig
 
 MAX_RESIDENT_PIECES = 200
 MAX_SPATIAL_TILES = 48
+FIELD_MAX = 65535
 
 
 def schedules(shape: ConvShape, npu: NpuConfig) -> list[Schedule]:
@@ -27,21 +28,25 @@ def schedules(shape: ConvShape, npu: NpuConfig) -> list[Schedule]:
 
 def is_legal(shape: ConvShape, s: Schedule, npu: NpuConfig) -> bool:
     """Return whether the kernel fits SPM, ACC, the semaphores and the fields."""
+    tiles = s.tile_h, s.tile_w, s.tile_oc, s.tile_ic
+    buffers = s.in_buffers, s.weight_buffers, s.out_buffers, s.acc_buffers
+    if not 1 <= min(*tiles, *buffers) <= max(*tiles, *buffers) <= FIELD_MAX:
+        return False
     layout = ConvLayout(shape, s)
-    if layout.spm_bytes > npu.spm_bytes:
+    widest = max(shape.source.channels * shape.source.item, s.tile_oc * shape.target.item)
+    if layout.spm_bytes > npu.spm_bytes or widest > FIELD_MAX:
         return False
     if s.acc_buffers * layout.acc_elements > npu.acc_elements:
         return False
-    if s.weights == "resident":
-        if layout.channel_tiles * layout.depth_tiles > MAX_RESIDENT_PIECES:
-            return False
-    elif s.order == "channel_outer" and layout.depth_tiles > 1:
+    if shape.depthwise and (s.tile_oc % shape.mult or s.micro_kernel != "implicit_gemm"):
         return False
-    if s.micro_kernel == "packed_taps":
-        fits = not shape.depthwise and shape.group_in * 2 <= npu.array_rows and shape.taps > 1
-        if not fits or layout.depth_tiles > 1:
-            return False
-    return shape.source.channels * shape.source.item < 1 << 16
+    if s.micro_kernel == "packed_taps" and (
+        not shape.packs_taps(npu.array_rows) or layout.depth_tiles > 1
+    ):
+        return False
+    if s.weights == "resident":
+        return layout.channel_tiles * layout.depth_tiles <= MAX_RESIDENT_PIECES
+    return s.order == "spatial_outer" or layout.depth_tiles == 1
 
 
 def _candidates(shape: ConvShape, npu: NpuConfig) -> Iterator[Schedule]:
@@ -52,7 +57,7 @@ def _candidates(shape: ConvShape, npu: NpuConfig) -> Iterator[Schedule]:
 
 
 def _variants(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Schedule]:
-    packed = not shape.depthwise and shape.group_in * 2 <= npu.array_rows and shape.taps > 1
+    packed = shape.packs_taps(npu.array_rows)
     base = replace(base, micro_kernel="packed_taps" if packed else "implicit_gemm")
     for buffers in (2, 1):
         b = replace(base, in_buffers=buffers, out_buffers=buffers, acc_buffers=buffers)

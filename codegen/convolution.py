@@ -7,7 +7,7 @@ step convolves into one of the rotating ACC buffers, requantises into an output 
 from __future__ import annotations
 
 from codegen.borders import DTYPE_CODE, Border, Box, border_rounding, convert, dma
-from codegen.conv_loads import ConvLoads, convert_scalars
+from codegen.conv_loads import ConvLoads, convert_scalars, scalar_params
 from codegen.conv_plan import PARAMS_FULL, RECORD_BYTES, ZERO_POINTS_FULL, Step
 from codegen.expr import Expr, ExprLike, as_expr, less, maximum, param, select, var
 from codegen.kernel import (
@@ -41,7 +41,10 @@ class ConvKernel(ConvLoads):
     def _prefetch_weights(self, t: Expr, i: Expr) -> tuple[Node, ...]:
         if self.s.weights != "stream" or self.channel_outer:
             return ()
-        following = t * self.at.depth_tiles + i + 1
+        use = t * self.at.depth_tiles + i
+        if self.s.weight_buffers == 1:
+            return (Guard(less(0, use), (self.stream_weights(use),)),)
+        following = use + 1
         return (Guard(less(following, self.weights.total), (self.stream_weights(following),)),)
 
     def convolve(self, step: Step, i: Expr) -> Instr:
@@ -66,7 +69,9 @@ class ConvKernel(ConvLoads):
             fields["w_zp_addr"] = param("spm") + self.at.zero_points + step.chans.start
         fields |= self._input_operand(step, box, i)
         if shape.depthwise:
-            return instr("DWCONV", wait=wait, post=post, c=box.chans.size, mult=shape.mult, **fields)
+            return instr(
+                "DWCONV", wait=wait, post=post, c=box.chans.size, mult=shape.mult, **fields
+            )
         inner = tile_span(i, s.tile_ic, 0, shape.group_in)
         return instr(
             "CONV", wait=wait, post=post, ic=inner.size, oc=step.chans.size,
@@ -120,8 +125,10 @@ class ConvKernel(ConvLoads):
     def _weight_semaphores(self, step: Step, i: Expr) -> tuple[Expr, Expr]:
         t, filled = step.t, self.weights.filled
         if self.s.weights == "resident":
-            fresh = less(t % self.spatial_tiles, 1) if self.channel_outer else less(
-                t, self.at.channel_tiles
+            fresh = (
+                less(t % self.spatial_tiles, 1)
+                if self.channel_outer
+                else less(t, self.at.channel_tiles)
             )
             return select(self.loaded, 0, fresh) * filled, as_expr(0)
         if self.channel_outer:
@@ -202,10 +209,13 @@ class ConvKernel(ConvLoads):
                 return (*self.load_input(zero), *constants)
             return self.load(t)
 
-        body = pipelined(self.steps, load, self.compute, self.store, self.s.unroll)
-        params = (*STANDARD_PARAMS, "in0", "weights", "params", "out0")
+        prefetch = self.s.in_buffers > 1
+        if self.s.weights == "stream" and self.channel_outer:
+            prefetch = prefetch and self.s.weight_buffers > 1
+        body = pipelined(self.steps, load, self.compute, self.store, self.s.unroll, prefetch)
+        params: tuple[str, ...] = (*STANDARD_PARAMS, "in0", "weights", "params", "out0")
         params += ("zero_points",) if self.shape.vector_zero_points else ()
         scalars = ["in_zp", "pad_value", "w_zp", "out_zp", "lo", "hi"]
-        scalars += [str(e.args[0]) for e in convert_scalars("in").values()] if self.at.converts_in else []
-        scalars += [str(e.args[0]) for e in convert_scalars("out").values()] if self.at.converts_out else []
+        for side, converts in (("in", self.at.converts_in), ("out", self.at.converts_out)):
+            scalars += scalar_params(side) if converts else []
         return Kernel(name, (*params, *scalars), (Comment(self.s.describe()), *body), doc)

@@ -316,7 +316,7 @@ def _simplify(op: str, a: Expr, b: Expr, x: int | None, y: int | None) -> Expr |
         return a
     if op in ("mul", "div") and a.op == op and y is not None and a.args[1].constant is not None:
         return _binary(op, a.args[0], a.args[1].constant * y)
-    if op == "mod" and y == 1:
+    if op in ("div", "mod") and x == 0 or op == "mod" and y == 1:
         return const(0)
     if op in ("min", "max") and a == b:
         return a

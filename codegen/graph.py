@@ -86,7 +86,9 @@ class NpuGraph:
         for operator in self.operators:
             for tensor in operator.inputs:
                 if tensor.data is None and id(tensor) not in made:
-                    raise GraphError(f"{operator.name}: input {tensor.name!r} is not made before use")
+                    raise GraphError(
+                        f"{operator.name}: input {tensor.name!r} is not made before use"
+                    )
             for tensor in operator.outputs:
                 if id(tensor) in made:
                     raise GraphError(f"{operator.name}: output {tensor.name!r} is made twice")
@@ -102,9 +104,18 @@ class NpuGraph:
             results = ", ".join(map(_typed, operator.outputs))
             names = ", ".join(tensor.name for tensor in operator.inputs)
             sources = "+".join(operator.source_names)
-            lines.append(f"  {results} = {operator.kind}({names}) {operator.describe()}  # {sources}")
+            lines.append(
+                f"  {results} = {operator.kind}({names}) {operator.describe()}  # {sources}"
+            )
         lines.append(f"  return {', '.join(tensor.name for tensor in self.outputs)}")
         return "\n".join(lines)
+
+
+def quant_of(tensor: Tensor) -> QuantParams:
+    """Return a tensor's quantisation; GraphError if it has none."""
+    if tensor.quant is None:
+        raise GraphError(f"tensor {tensor.name!r} has no quantisation", fix="give it QuantParams")
+    return tensor.quant
 
 
 def _typed(tensor: Tensor) -> str:

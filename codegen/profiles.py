@@ -40,7 +40,9 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
     {
         p.name: p
         for p in (
-            Profile("integer", Rounding.SINGLE_UP, False, True, "fixed point, one rounding half up"),
+            Profile(
+                "integer", Rounding.SINGLE_UP, False, True, "fixed point, one rounding half up"
+            ),
             Profile("onnx", Rounding.FLOAT_RNE, True, True, "float32 scales, half to even"),
             Profile("tflite", Rounding.TFLITE_DOUBLE, False, True, "LiteRT reference kernels"),
             Profile("relay", Rounding.SINGLE_UP, True, False, "TVM 0.19 int64 lowering, UPWARD"),
@@ -88,9 +90,7 @@ def scaling(rounding: Rounding, real: NDArray[np.float64]) -> Scaling:
     if rounding in FLOAT_MODES:
         kind = np.float32 if rounding == Rounding.FLOAT_RNE else np.float64
         zeros = np.zeros(len(real))
-        return Scaling(
-            rounding, zeros.astype(np.int32), zeros.astype(np.int8), real.astype(kind)
-        )
+        return Scaling(rounding, zeros.astype(np.int32), zeros.astype(np.int8), real.astype(kind))
     multiplier, shift = quantize_multiplier(real)
     return Scaling(rounding, multiplier, shift, real.astype(np.float64))
 

@@ -21,7 +21,7 @@ from runtime_sim.npu import NpuConfig
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """One operator in a program: its schedule and the kernel that it calls."""
+    """One operator (or part of one) in a program: its schedule and the kernel that it calls."""
 
     operator: Operator
     schedule: Schedule
@@ -58,7 +58,8 @@ def build_program(
 ) -> NpuProgram:
     """Choose schedules, lower every operator and call the kernels in order.
 
-    `schedules` overrides the default by operator name. Operators of equal signature and schedule
+    `schedules` overrides the default by operator name (a part's name, where an operator has
+    parts). Operators of equal signature and schedule
     share a kernel. There is a fence between kernels, since each may read what the last wrote.
     Raises ScheduleError if an operator has no legal schedule.
     """
@@ -68,8 +69,9 @@ def build_program(
     operators += [Convert.move(f"{b.name}.copy", a, b) for a, b in placement.copies]
     builder = _EntryBuilder(npu, placement)
     for operator in operators:
-        chosen = (schedules or {}).get(operator.name) or best_schedule(operator, npu)
-        builder.call(operator, chosen)
+        for part in operator.parts():
+            chosen = (schedules or {}).get(part.name) or best_schedule(part, npu)
+            builder.call(part, chosen)
     entry = Kernel(graph.name, (), tuple(builder.finish()), f"Entry of {graph.name}.")
     return NpuProgram(
         graph, npu, tuple(builder.layers), entry, builder.blob.array(), placement.arena_bytes
@@ -108,7 +110,7 @@ class _EntryBuilder:
 
     def _arguments(self, operator: Operator, schedule: Schedule) -> dict[str, Expr]:
         values = dict.fromkeys(STANDARD_PARAMS, 0)
-        values["row_end"] = operator.outputs[0].hwc[0]
+        values["row_end"] = operator.rows
         for index, tensor in enumerate(operator.inputs):
             values[f"in{index}"] = self._address(tensor)
         for index, tensor in enumerate(operator.outputs):

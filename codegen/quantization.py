@@ -1,4 +1,4 @@
-"""Requantisation attributes shared by the operators."""
+"""Requantisation attributes shared by the operators, and their references on tensors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.arithmetic import finish, rescale, saturate32
+from codegen import reference
 from codegen.borders import INTEGER_LIMITS
-from codegen.graph import QuantParams, Tensor
+from codegen.graph import QuantParams, Tensor, quant_of
 from codegen.profiles import Scaling
 
 
@@ -23,13 +23,16 @@ class Requant:
     high: int
     dtype: str
 
+    @property
+    def offset(self) -> tuple[int, int, int]:
+        """Return zero point, low and high."""
+        return self.zero_point, self.low, self.high
+
     def reference(self, accumulator: NDArray[np.int64]) -> NDArray[np.generic]:
         """Return the requantised values of int64 accumulators (last axis: channels)."""
         s = self.scaling
-        rounded = rescale(
-            saturate32(accumulator), s.rounding.name, s.multiplier, s.shift, s.scale
-        )
-        return finish(rounded, self.zero_point, self.low, self.high).astype(self.dtype)
+        values = reference.requantize(accumulator, s.rounding.name, s.scale, self.offset)
+        return values.astype(self.dtype)
 
 
 def clamp_range(
@@ -52,52 +55,30 @@ def clamp_range(
     return low, high
 
 
-def quantize_reference(
-    real: NDArray[np.float32], quant: QuantParams, dtype: str
-) -> NDArray[np.generic]:
-    """Return QuantizeLinear of ONNX: rint(x / scale) + zero_point, saturated."""
-    low, high = INTEGER_LIMITS[dtype]
-    scaled = np.rint(real.astype(np.float32) / np.float32(quant.scale)).astype(np.float64)
-    scaled = np.where(np.isnan(scaled), 0, scaled)
-    return np.clip(scaled + quant.zero_point, low, high).astype(dtype)
-
-
-def dequantize_reference(values: NDArray[np.generic], quant: QuantParams) -> NDArray[np.float32]:
-    """Return DequantizeLinear of ONNX: float32(q - zero_point) * scale."""
-    centred = (values.astype(np.int64) - quant.zero_point).astype(np.float32)
-    return centred * np.float32(quant.scale)
-
-
-def to_nhwc(values: NDArray[np.generic], tensor: Tensor) -> NDArray[np.generic]:
+def nhwc_of(values: NDArray[np.generic], tensor: Tensor) -> NDArray[np.generic]:
     """Return a tensor's array as (H, W, C), from the layout that it has in memory."""
-    height, width, channels = tensor.hwc
-    if tensor.layout == "NCHW":
-        return values.reshape(channels, height, width).transpose(1, 2, 0)
-    return values.reshape(height, width, channels)
+    return reference.to_nhwc(values, tensor.hwc, tensor.layout == "NCHW")
 
 
-def from_nhwc(values: NDArray[np.generic], tensor: Tensor) -> NDArray[np.generic]:
-    """Return an (H, W, C) array in the tensor's own layout and shape."""
+def laid_out(values: NDArray[np.generic], tensor: Tensor) -> NDArray[np.generic]:
+    """Return an (H, W, C) array as the tensor lies in memory, with its leading 1."""
     if tensor.layout == "NCHW":
-        height, width, channels = tensor.hwc
-        return np.ascontiguousarray(values.transpose(2, 0, 1)).reshape(1, channels, height, width)
-    return np.ascontiguousarray(values).reshape(tensor.shape)
+        return reference.from_nhwc(values, True)[None]
+    return reference.from_nhwc(values, False).reshape(tensor.shape)
 
 
 def real_input(values: NDArray[np.generic], tensor: Tensor, dtype: str) -> NDArray[np.int64]:
     """Return an operator input as int64 (H, W, C): a float border input is quantised first."""
-    array = to_nhwc(values, tensor)
+    array = nhwc_of(values, tensor)
     if tensor.dtype == "float32":
-        if tensor.quant is None:
-            raise ValueError(f"float input {tensor.name!r} has no quantisation")
-        array = quantize_reference(array, tensor.quant, dtype)
+        quant = quant_of(tensor)
+        array = reference.quantize(array, quant.scale, quant.zero_point, dtype, True)
     return array.astype(np.int64)
 
 
 def real_output(values: NDArray[np.generic], tensor: Tensor) -> NDArray[np.generic]:
     """Return integer (H, W, C) results as the tensor: dequantised where it is float32."""
     if tensor.dtype == "float32":
-        if tensor.quant is None:
-            raise ValueError(f"float output {tensor.name!r} has no quantisation")
-        values = dequantize_reference(values, tensor.quant)
-    return from_nhwc(values, tensor)
+        quant = quant_of(tensor)
+        values = reference.dequantize(values, quant.scale, quant.zero_point)
+    return laid_out(values, tensor)

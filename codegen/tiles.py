@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from codegen.expr import Expr, ExprLike, as_expr, less, maximum, minimum, var
+import numpy as np
+
+from codegen.expr import Expr, ExprLike, as_expr, ceil_div, less, maximum, minimum, param, var
 from codegen.kernel import Guard, Loop, Node
 
 ALIGNMENT = 64
@@ -21,8 +23,27 @@ class Span:
 
 def tile_span(index: ExprLike, tile: int, begin: ExprLike, end: ExprLike) -> Span:
     """Return tile `index` of [begin, end): `tile` long, the last one shorter."""
-    start = as_expr(begin) + as_expr(index) * tile
-    return Span(start, minimum(tile, as_expr(end) - start))
+    begin, end = as_expr(begin), as_expr(end)
+    start = begin + as_expr(index) * tile
+    length = (end - begin).constant
+    if length is not None and length % tile == 0:
+        return Span(start, as_expr(tile))
+    return Span(start, minimum(tile, end - start))
+
+
+def row_span(index: ExprLike, tile: int, rows: int) -> Span:
+    """Return row tile `index` of the kernel's row range; `rows` is all that there can be."""
+    begin, end = param("row_begin"), param("row_end")
+    if tile >= rows:
+        return Span(begin, end - begin)
+    return tile_span(index, tile, begin, end)
+
+
+def row_tiles(tile: int, rows: int) -> Expr:
+    """Return how many row tiles the kernel's row range has."""
+    if tile >= rows:
+        return as_expr(1)
+    return ceil_div(param("row_end") - param("row_begin"), tile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +61,13 @@ class Axis:
     def reach(self) -> int:
         """Return the extent of the dilated kernel."""
         return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def elements_read(self) -> int:
+        """Return how many of the elements some window really reads."""
+        taps = np.arange(self.kernel) * self.dilation - self.pad
+        touched = (np.arange(self.out)[:, None] * self.stride + taps).ravel()
+        return len(np.unique(touched[(touched >= 0) & (touched < self.size)]))
 
     def in_tile(self, tile: int) -> int:
         """Return how many input elements a tile of outputs can need."""
@@ -112,25 +140,20 @@ def align(size: int) -> int:
 Emit = Callable[[Expr], tuple[Node, ...]]
 
 
-def pipelined(total: Expr, load: Emit, compute: Emit, store: Emit, unroll: int = 1) -> tuple[Node, ...]:
+def pipelined(
+    total: Expr, load: Emit, compute: Emit, store: Emit, unroll: int = 1, prefetch: bool = True
+) -> tuple[Node, ...]:
     """Return `total` steps of load, compute and store, software-pipelined.
 
     The DMA engines serve commands in issue order, so step t issues the load of step t + 1 and the
-    store of step t - 1 before its own computation: neither has to wait for it.
+    store of step t - 1 before its own computation: neither has to wait for it. Without `prefetch`
+    (a lone buffer, which the next load must not wait for before its reader is issued) step t
+    loads for itself.
     """
     t = var("t")
-    if total.constant == 1:
-        zero = as_expr(0)
-        return (*load(zero), *compute(zero), *store(zero))
-    ahead, behind = load(t + 1), store(t - 1)
-    body: list[Node] = []
-    if ahead:
-        body.append(Guard(less(t + 1, total), ahead))
-    if behind:
-        body.append(Guard(less(0, t), behind))
-    return (
-        *load(as_expr(0)),
-        Loop("t", total, (*body, *compute(t)), unroll),
-        *store(total - 1),
-    )
-
+    stored = Guard(less(0, t), store(t - 1))
+    if prefetch:
+        body: tuple[Node, ...] = (Guard(less(t + 1, total), load(t + 1)), stored, *compute(t))
+    else:
+        body = (Guard(less(0, t), load(t)), stored, *compute(t))
+    return (*load(as_expr(0)), Loop("t", total, body, unroll), *store(total - 1))

@@ -9,10 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from codegen.borders import Border, Box, dma
-from codegen.expr import Expr, ExprLike, as_expr, ceil_div, less, param
+from codegen.expr import Expr, as_expr, less, param
 from codegen.kernel import Instr, Node, instr
 from codegen.schedule import Schedule
-from codegen.tiles import Axis, Handshake, ScratchpadPlan, Span, pipelined, tile_span
+from codegen.tiles import (
+    Axis,
+    Handshake,
+    ScratchpadPlan,
+    Span,
+    pipelined,
+    row_span,
+    row_tiles,
+    tile_span,
+)
 
 _PARAMS_FULL = 4
 Tile = tuple[int, int, int]
@@ -38,6 +47,13 @@ class Source:
     def broadcasts_cols(self) -> bool:
         """Return whether one column serves all output columns."""
         return self.cols.size == 1 and self.cols.out > 1
+
+    @property
+    def bytes_read(self) -> int:
+        """Return the bytes of the elements that some window really reads."""
+        rows = 1 if self.broadcasts_rows else self.rows.elements_read
+        cols = 1 if self.broadcasts_cols else self.cols.elements_read
+        return rows * cols * self.border.channels * self.border.item
 
 
 def same_extent(border: Border, target: Border) -> Source:
@@ -99,28 +115,14 @@ def in_tile(source: Source, s: Schedule, channels: int) -> Tile:
 class VectorKernel:
     """Builds the kernel body of one (shape, schedule) pair."""
 
-    def __init__(
-        self,
-        shape: VectorShape,
-        schedule: Schedule,
-        emit: EmitVector,
-        rows: tuple[ExprLike, ExprLike] | None = None,
-        first_input: int = 0,
-    ) -> None:
-        """Lay out SPM.
-
-        `rows`: the output rows to make; by default the kernel's row range. Source i reads the
-        parameter in{first_input + i}.
-        """
-        self.first_input = first_input
+    def __init__(self, shape: VectorShape, schedule: Schedule, emit: EmitVector) -> None:
+        """Lay out SPM; `emit` makes the command of a step."""
         self.shape, self.s, self.emit = shape, schedule, emit
-        self.begin, self.end = rows or (param("row_begin"), param("row_end"))
         height, width, channels = shape.extent
-        del height
         self.col_tiles = -(-width // schedule.tile_w)
         self.channel_tiles = -(-channels // schedule.tile_oc)
-        row_tiles = ceil_div(as_expr(self.end) - self.begin, schedule.tile_h)
-        self.steps = row_tiles * (self.col_tiles * self.channel_tiles)
+        planes = self.col_tiles * self.channel_tiles
+        self.steps = row_tiles(schedule.tile_h, height) * planes
         self.inputs = Handshake(0, 1, schedule.in_buffers, self.steps)
         self.outputs = Handshake(2, 3, schedule.out_buffers, self.steps)
         self.in_tiles = [in_tile(source, schedule, channels) for source in shape.sources]
@@ -138,9 +140,9 @@ class VectorKernel:
     def box(self, t: Expr) -> Box:
         """Return the output tile of step `t`."""
         channel, spatial = t % self.channel_tiles, t // self.channel_tiles
-        _, width, channels = self.shape.extent
+        height, width, channels = self.shape.extent
         return Box(
-            tile_span(spatial // self.col_tiles, self.s.tile_h, self.begin, self.end),
+            row_span(spatial // self.col_tiles, self.s.tile_h, height),
             tile_span(spatial % self.col_tiles, self.s.tile_w, 0, width),
             tile_span(channel, self.s.tile_oc, 0, channels),
         )
@@ -171,7 +173,7 @@ class VectorKernel:
             last = index + 1 == len(self.shape.sources)
             nodes.append(
                 dma(
-                    "LOAD", operand.border, operand.box, param(f"in{self.first_input + index}"),
+                    "LOAD", operand.border, operand.box, param(f"in{index}"),
                     operand.address, operand.tile, wait=self.inputs.acquire(t) if index == 0 else 0,
                     post=self.inputs.filled if last else 0,
                 )
@@ -216,7 +218,8 @@ class VectorKernel:
 
     def body(self) -> tuple[Node, ...]:
         """Return the kernel's nodes."""
-        return pipelined(self.steps, self.load, self.compute, self.store, self.s.unroll)
+        prefetch = self.s.in_buffers > 1
+        return pipelined(self.steps, self.load, self.compute, self.store, self.s.unroll, prefetch)
 
 
 def _shift(span: Span, offset: int) -> Span:

@@ -1,4 +1,4 @@
-"""What every operator of an NpuGraph provides, and the registry that finds the operators."""
+"""What every operator of an NpuGraph provides."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from codegen.graph import Tensor
 from codegen.kernel import Kernel
 from codegen.schedule import Schedule, ScheduleError
+from codegen.tiles import Axis
+from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
+
+if TYPE_CHECKING:
+    from codegen.ops.draw import CaseSource
 
 Constraint = Callable[["Operator", NpuConfig], "str | None"]
 """Returns None where the operator is acceptable, else the value seen. Its docstring is the rule:
@@ -37,6 +42,12 @@ class Work:
     dram_bytes: int = 0
     macs: int = 0
 
+    def cycles(self, npu: NpuConfig) -> float:
+        """Return the lower bound in cycles: the largest of the three engines' times."""
+        bandwidth = sum(memory.bytes_per_cycle for memory in npu.memories)
+        vector = self.vector_elements / npu.lanes
+        return max(self.matrix_cycles, vector, self.dram_bytes / bandwidth)
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Operator(ABC):
@@ -50,13 +61,46 @@ class Operator(ABC):
     kind: ClassVar[str]
     constraints: ClassVar[tuple[Constraint, ...]] = ()
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return inputs, then outputs."""
+        return (*self.inputs, *self.outputs)
+
+    @property
+    def rounding_mode(self) -> Rounding | None:
+        """Return the rounding mode of the result, if it is rounded."""
+        return None
+
+    @property
+    def is_alias(self) -> bool:
+        """Return whether the output is the input's bytes under another shape."""
+        return False
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows the kernel makes."""
+        return self.outputs[0].hwc[0]
+
+    def parts(self) -> tuple[Operator, ...]:
+        """Return the operators whose kernels run in turn: itself, unless it is made of others."""
+        return (self,)
+
+    def axes(self) -> tuple[Axis, ...]:
+        """Return the row and column axes of an operator that slides a window."""
+        return ()
+
     def describe(self) -> str:
         """Return the attributes in one short text."""
         return ""
 
+    @classmethod
+    @abstractmethod
+    def draw(cls, source: CaseSource) -> Operator:
+        """Return a random operator of this kind: a test case."""
+
     @abstractmethod
     def reference(self, *inputs: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return the output for NHWC (or as the tensor's layout says) inputs of one image."""
+        """Return the output for inputs of one image, each as its tensor lies in memory."""
 
     @abstractmethod
     def signature(self) -> tuple[object, ...]:
@@ -90,16 +134,15 @@ class Operator(ABC):
         for constraint in self.constraints:
             seen = constraint(self, npu)
             if seen is not None:
-                rule = " ".join((constraint.__doc__ or constraint.__name__).split()).rstrip(".")
-                reasons.append(f"{rule} (seen {seen})" if seen else rule)
+                reasons.append(f"{rule_text(constraint).rstrip('.')} (seen {seen})")
         if not reasons and not self.is_alias and not self.schedules(npu):
             reasons.append(f"no tile of it fits the memories of {npu.name}")
         return reasons
 
-    @property
-    def is_alias(self) -> bool:
-        """Return whether the output is the input's bytes under another shape."""
-        return False
+
+def rule_text(constraint: Constraint) -> str:
+    """Return a constraint's docstring on one line."""
+    return " ".join((constraint.__doc__ or "").split())
 
 
 def best_schedule(operator: Operator, npu: NpuConfig) -> Schedule:

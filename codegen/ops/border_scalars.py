@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from codegen.borders import (
-    IDENTITY_MULTIPLIER,
-    IDENTITY_SHIFT,
-    INTEGER_LIMITS,
-    border_of,
-)
-from codegen.graph import GraphError, QuantParams, Tensor
+from codegen.borders import border_of, identity_scalars
+from codegen.graph import Tensor, quant_of
 from runtime_sim.numerics import float32_bits
 
 
@@ -18,10 +13,9 @@ def border_input_scalars(tensor: Tensor, dtype: str) -> dict[str, int]:
     """Return the `in_convert_*` scalars that turn a border input into integer NHWC `dtype`."""
     if not border_of(tensor).needs_convert(dtype):
         return {}
-    low, high = INTEGER_LIMITS[dtype]
-    values = _moving(low, high)
+    values = identity_scalars(dtype)
     if tensor.dtype == "float32":
-        quant = _quant(tensor)
+        quant = quant_of(tensor)
         values |= {"out_scale": float32_bits(quant.scale), "out_zp": quant.zero_point}
         values |= {"multiplier": 0, "shift": 0}
     return {f"in_convert_{name}": value for name, value in values.items()}
@@ -31,28 +25,14 @@ def border_output_scalars(tensor: Tensor, dtype: str) -> dict[str, int]:
     """Return the `out_convert_*` scalars that turn integer NHWC `dtype` into a border output."""
     if not border_of(tensor).needs_convert(dtype):
         return {}
-    low, high = INTEGER_LIMITS[dtype]
-    values = _moving(low, high)
+    values = identity_scalars(dtype)
     if tensor.dtype == "float32":
-        quant = _quant(tensor)
+        quant = quant_of(tensor)
         values |= {"multiplier": float32_bits(quant.scale), "shift": 0, "lo": 0, "hi": 0}
         values |= {"in_zp": quant.zero_point}
     return {f"out_convert_{name}": value for name, value in values.items()}
 
 
-def _moving(low: int, high: int) -> dict[str, int]:
-    return {
-        "in_zp": 0, "multiplier": IDENTITY_MULTIPLIER, "shift": IDENTITY_SHIFT, "out_scale": 0,
-        "out_zp": 0, "lo": low, "hi": high,
-    }  # fmt: skip
-
-
-def _quant(tensor: Tensor) -> QuantParams:
-    if tensor.quant is None:
-        raise GraphError(f"float tensor {tensor.name!r} has no quantisation", fix="give it QuantParams")
-    return tensor.quant
-
-
 def real_scale(tensor: Tensor) -> float:
     """Return a tensor's float32 scale as a float."""
-    return float(np.float32(_quant(tensor).scale))
+    return float(np.float32(quant_of(tensor).scale))

@@ -8,32 +8,34 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.borders import border_of, convert
-from codegen.expr import ExprLike, param
-from codegen.kernel import STANDARD_PARAMS, Comment, Instr, Kernel, Node, instr
-from codegen.ops.base import Constraint, Operator, Work, kernel_name
-from codegen.ops.convert import SCALARS, rescale_reference
-from codegen.ops.vector import check_fits
-from codegen.schedule import Schedule
-from codegen.vector_kernel import VectorKernel, VectorShape, VectorStep, same_extent
-from codegen.vector_schedule import schedules, spm_bytes
+from codegen.kernel import Kernel
+from codegen.ops.base import Constraint, Operator, Work
+from codegen.ops.constraints import (
+    channels_last,
+    extents,
+    integer_types,
+    rounding_available,
+    rounding_defined,
+)
+from codegen.ops.convert import Convert, rescale_reference, rescale_values
+from codegen.ops.draw import CONVERTIBLE_MODES, CaseSource
+from codegen.schedule import Schedule, ScheduleError
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
 
 
-def _types(operator: Operator, npu: NpuConfig) -> str | None:
-    """Inputs and output must be integer types that the NPU has."""
-    for tensor in (*operator.inputs, *operator.outputs):
-        if tensor.dtype not in npu.capabilities.activation_types:
-            return tensor.dtype
-    return None
-
-
-def _layout(operator: Operator, npu: NpuConfig) -> str | None:
-    """Inputs and output must be NHWC."""
+def _shapes(operator: Operator, npu: NpuConfig) -> str | None:
+    """Inputs must agree with the output in all axes but that of the concatenation, and fill it."""
     del npu
-    planar = [t.name for t in (*operator.inputs, *operator.outputs) if border_of(t).planar]
-    return ", ".join(planar) or None
+    assert isinstance(operator, Concat)
+    shapes = [tensor.hwc for tensor in operator.inputs]
+    total = sum(shape[operator.axis] for shape in shapes)
+    for shape in shapes:
+        whole = [*shape]
+        whole[operator.axis] = total
+        if tuple(whole) != operator.outputs[0].hwc:
+            return f"{shape} in {operator.outputs[0].hwc} along axis {operator.axis}"
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -48,80 +50,72 @@ class Concat(Operator):
     values: tuple[tuple[int, ...], ...]
 
     kind: ClassVar[str] = "concat"
-    constraints: ClassVar[tuple[Constraint, ...]] = (_types, _layout)
+    constraints: ClassVar[tuple[Constraint, ...]] = (
+        integer_types, channels_last, extents, _shapes, rounding_defined, rounding_available,
+    )  # fmt: skip
 
-    def shapes(self) -> list[VectorShape]:
-        """Return one vector shape per input, placed within the output."""
-        target, shapes, offset = border_of(self.outputs[0]), [], 0
-        for tensor in self.inputs:
-            own = tensor.hwc
-            border = border_of(tensor)
-            offsets = [0, 0, 0]
-            offsets[self.axis] = offset
-            shapes.append(VectorShape((same_extent(border, border),), target, own, 0, *offsets))
-            offset += own[self.axis]
-        return shapes
+    @classmethod
+    def draw(cls, source: CaseSource) -> Concat:
+        """Return a random concatenation of up to four tensors along any axis."""
+        first, axis = source.image(rows=10, cols=10), source.integer(0, 2)
+        if len(first.shape) != 4:
+            axis = 2
+        inputs, sizes = [first], list(first.hwc)
+        for _ in range(source.integer(0, 3)):
+            shape = list(first.hwc)
+            shape[axis] = source.pick(shape[axis], source.integer(1, 9))
+            inputs.append(source.input(tuple(shape[4 - len(first.shape) :])))
+            sizes[axis] += shape[axis]
+        result = source.tensor(tuple(sizes[4 - len(first.shape) :]))
+        profile = source.profile(CONVERTIBLE_MODES)
+        return cls(
+            name=source.name(cls.kind), inputs=tuple(inputs), outputs=(result,), axis=axis,
+            rounding=profile.rounding,
+            values=tuple(rescale_values(x, result, profile) for x in inputs),
+        )  # fmt: skip
+
+    @property
+    def rounding_mode(self) -> Rounding:
+        """Return the rounding mode."""
+        return self.rounding
+
+    def parts(self) -> tuple[Operator, ...]:
+        """Return the rescaling of each input into its place."""
+        parts, place = [], [0, 0, 0]
+        for index, (tensor, values) in enumerate(zip(self.inputs, self.values, strict=True)):
+            part = Convert(
+                name=f"{self.name}.{index}", inputs=(tensor,), outputs=self.outputs,
+                source_names=self.source_names, mode="rescale", rounding=self.rounding,
+                values=values, place=(place[0], place[1], place[2]),
+            )  # fmt: skip
+            parts.append(part)
+            place[self.axis] += tensor.hwc[self.axis]
+        return tuple(parts)
 
     def signature(self) -> tuple[object, ...]:
-        """Return all shapes and the rounding."""
-        return (self.kind, tuple(self.shapes()), int(self.rounding))
+        """Return the parts' signatures."""
+        return (self.kind, *(part.signature() for part in self.parts()))
 
     def describe(self) -> str:
         """Return the axis."""
         return f"axis {'HWC'[self.axis]}"
 
     def schedules(self, npu: NpuConfig) -> list[Schedule]:
-        """Return schedules that fit every part."""
-        return schedules(self.shapes(), 1, npu)
-
-    def scalars(self) -> dict[str, int]:
-        """Return each input's CONVERT scalars as `NAME_i`."""
-        return {
-            f"{name}_{index}": value
-            for index, values in enumerate(self.values)
-            for name, value in zip(SCALARS, values, strict=True)
-        }
+        """Return each part's best schedule; nothing if one has none."""
+        found = [part.schedules(npu) for part in self.parts()]
+        return [schedules[0] for schedules in found] if all(found) else []
 
     def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
-        """Return the kernel: one pipelined copy per input, a fence between them.
-
-        The row range applies to every part but those of a concatenation along rows, which are
-        always made whole.
-        """
-        check_fits(self, max(spm_bytes(s, schedule) for s in self.shapes()), schedule, npu)
-        nodes: list[Node] = [Comment(schedule.describe())]
-        for index in range(len(self.inputs)):
-            if index:
-                nodes.append(instr("FENCE"))
-            nodes += self._part(index, schedule)
-        inputs = tuple(f"in{index}" for index in range(len(self.inputs)))
-        params = (*STANDARD_PARAMS, *inputs, "out0", *self.scalars())
-        doc = f"{self.kind} {self.describe()}"
-        return Kernel(kernel_name(self, schedule), params, tuple(nodes), doc)
-
-    def _part(self, index: int, schedule: Schedule) -> tuple[Node, ...]:
-        shape = self.shapes()[index]
-        rows: tuple[ExprLike, ExprLike] | None = (0, shape.extent[0]) if self.axis == 0 else None
-
-        def emit(step: VectorStep) -> Instr:
-            source, target = step.inputs[0], step.output
-            return convert(
-                target.box,
-                (source.border, source.address, source.tile),
-                (target.border, target.address, target.tile),
-                {name: param(f"{name}_{index}") for name in SCALARS},
-                int(self.rounding), wait=step.wait, post=step.post,
-            )  # fmt: skip
-
-        return VectorKernel(shape, schedule, emit, rows, index).body()
+        """Refuse: only the parts have kernels."""
+        del schedule, npu
+        raise ScheduleError(f"{self.name}: a concatenation has no kernel of its own")
 
     def work(self, npu: NpuConfig) -> Work:
-        """Return one vector pass per element, and inputs and outputs in bursts."""
-        burst = npu.memory_of(0).burst
-        tensors = (*self.inputs, *self.outputs)
+        """Return the sum of the parts' bounds."""
+        works = [part.work(npu) for part in self.parts()]
         return Work(
-            vector_elements=self.outputs[0].elements,
-            dram_bytes=sum(-(-tensor.nbytes // burst) * burst for tensor in tensors),
+            vector_elements=sum(work.vector_elements for work in works),
+            dram_bytes=sum(work.dram_bytes for work in works),
         )
 
     def reference(self, *inputs: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -8,13 +8,21 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.arithmetic import FIXED_POINT, finish, rescale
+from codegen import reference
 from codegen.borders import DTYPE_CODE, border_of
 from codegen.expr import param
-from codegen.graph import Tensor
+from codegen.graph import Tensor, quant_of
 from codegen.kernel import Instr, instr
 from codegen.ops.base import Constraint, Operator
 from codegen.ops.border_scalars import real_scale
+from codegen.ops.constraints import (
+    channels_last,
+    extents,
+    integer_types,
+    rounding_available,
+    rounding_defined,
+)
+from codegen.ops.draw import CONVERTIBLE_MODES, CaseSource
 from codegen.ops.vector import VectorOperator, operand_fields, span_sizes
 from codegen.profiles import ADD_LEFT_SHIFT, Profile, scaling
 from codegen.vector_kernel import Operand, VectorShape, VectorStep, same_extent
@@ -22,44 +30,15 @@ from runtime_sim.isa.fields import EltwiseOp, Rounding
 from runtime_sim.npu import NpuConfig
 from runtime_sim.numerics import float32_bits
 
-_COMBINE = {
-    EltwiseOp.ADD: np.add,
-    EltwiseOp.SUB: np.subtract,
-    EltwiseOp.MUL: np.multiply,
-    EltwiseOp.MIN: np.minimum,
-    EltwiseOp.MAX: np.maximum,
-}
 _SCALED = ("a_mult", "a_shift", "b_mult", "b_shift", "out_mult", "out_shift")
 
 
-def _types(operator: Operator, npu: NpuConfig) -> str | None:
-    """Operands and result must be integer types that the NPU has."""
-    for tensor in (*operator.inputs, *operator.outputs):
-        if tensor.dtype not in npu.capabilities.activation_types:
-            return tensor.dtype
-    return None
-
-
 def _broadcast(operator: Operator, npu: NpuConfig) -> str | None:
-    """The first operand must have the result's shape; the second may broadcast along any axis."""
+    """The first operand must have the result's shape; the second may have 1 along any axis."""
     del npu
     (a, b), out = (tensor.hwc for tensor in operator.inputs), operator.outputs[0].hwc
     fits = all(size in (1, full) for size, full in zip(b, out, strict=True))
     return None if a == out and fits else f"{a} and {b} to {out}"
-
-
-def _layout(operator: Operator, npu: NpuConfig) -> str | None:
-    """Operands and result must be NHWC."""
-    del npu
-    planar = [t.name for t in (*operator.inputs, *operator.outputs) if border_of(t).planar]
-    return ", ".join(planar) or None
-
-
-def _rounding(operator: Operator, npu: NpuConfig) -> str | None:
-    """The rounding mode must be one that the NPU has: FLOAT_RNE needs a float requantiser."""
-    assert isinstance(operator, Eltwise)
-    lacking = operator.rounding == Rounding.FLOAT_RNE and not npu.capabilities.float_requantizer
-    return operator.rounding.name if lacking else None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -77,7 +56,24 @@ class Eltwise(VectorOperator):
     clamp: tuple[int, int]
 
     kind: ClassVar[str] = "eltwise"
-    constraints: ClassVar[tuple[Constraint, ...]] = (_types, _broadcast, _layout, _rounding)
+    constraints: ClassVar[tuple[Constraint, ...]] = (
+        integer_types, _broadcast, channels_last, extents, rounding_defined, rounding_available,
+    )  # fmt: skip
+
+    @classmethod
+    def draw(cls, source: CaseSource) -> Eltwise:
+        """Return a random operation; the second operand broadcasts along any axes."""
+        a = source.image()
+        shape = tuple(1 if source.chance(0.2) else size for size in a.shape[1:])
+        b, out = source.input(shape), source.tensor(a.shape[1:])
+        op, profile = source.pick(*EltwiseOp), source.profile(CONVERTIBLE_MODES)
+        clamp = source.clamp(out.dtype)
+        return eltwise(source.name(cls.kind), op, (a, b, out), profile, clamp)
+
+    @property
+    def rounding_mode(self) -> Rounding:
+        """Return the rounding mode."""
+        return self.rounding
 
     @property
     def attributes(self) -> tuple[object, ...]:
@@ -96,11 +92,10 @@ class Eltwise(VectorOperator):
 
     def scalars(self) -> dict[str, int]:
         """Return zero points, multipliers and clamps."""
-        a, b, out = (*self.inputs, *self.outputs)
-        assert a.quant is not None and b.quant is not None and out.quant is not None
-        values = {"a_zp": a.quant.zero_point, "b_zp": b.quant.zero_point}
+        a, b, out = (quant_of(tensor) for tensor in self.tensors)
+        values = {"a_zp": a.zero_point, "b_zp": b.zero_point}
         values |= dict(zip(_SCALED, self.scaled, strict=True))
-        return values | {"out_zp": out.quant.zero_point, "lo": self.clamp[0], "hi": self.clamp[1]}
+        return values | {"out_zp": out.zero_point, "lo": self.clamp[0], "hi": self.clamp[1]}
 
     def emit(self, step: VectorStep) -> Instr:
         """Return the ELTWISE of a step."""
@@ -123,27 +118,17 @@ class Eltwise(VectorOperator):
 
     def reference(self, *inputs: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return the combined tensor, broadcasting as NumPy does."""
-        a, b, out = (*self.inputs, *self.outputs)
-        assert a.quant is not None and b.quant is not None and out.quant is not None
-        x = inputs[0].reshape(a.hwc).astype(np.int64) - a.quant.zero_point
-        y = inputs[1].reshape(b.hwc).astype(np.int64) - b.quant.zero_point
-        if self.rounding.name in FIXED_POINT:
-            rounded = self._fixed_point(x, y)
-        else:
-            fx = x.astype(np.float32) * np.float32(a.quant.scale)
-            fy = y.astype(np.float32) * np.float32(b.quant.scale)
-            combined = _COMBINE[self.op](fx, fy).astype(np.float32)
-            rounded = np.rint(combined / np.float32(out.quant.scale))
-        result = finish(rounded, out.quant.zero_point, *self.clamp)
+        a, b = (
+            array.reshape(tensor.hwc).astype(np.int64) - quant_of(tensor).zero_point
+            for array, tensor in zip(inputs, self.inputs, strict=True)
+        )
+        out = self.outputs[0]
+        scales = real_scale(self.inputs[0]), real_scale(self.inputs[1]), real_scale(out)
+        offset = (quant_of(out).zero_point, *self.clamp)
+        result = reference.combine(
+            self.op.name, (a, b), scales, self.rounding.name, self.left_shift, offset
+        )
         return result.astype(out.dtype).reshape(out.shape)
-
-    def _fixed_point(self, x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.int64]:
-        mode, nothing = self.rounding.name, np.array(0)
-        (aq, as_, bq, bs, oq, os_) = (np.array(value) for value in self.scaled)
-        if self.op != EltwiseOp.MUL:
-            x = rescale(x << self.left_shift, mode, aq, as_, nothing)
-            y = rescale(y << self.left_shift, mode, bq, bs, nothing)
-        return rescale(_COMBINE[self.op](x, y), mode, oq, os_, nothing)
 
 
 def _one_channel(b: Operand, out: Operand) -> bool:

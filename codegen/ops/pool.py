@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.borders import DTYPE_CODE, INTEGER_LIMITS, border_of
+from codegen import reference
+from codegen.arithmetic import INTEGER_LIMITS
+from codegen.borders import DTYPE_CODE, border_of
 from codegen.expr import param
+from codegen.graph import Tensor, quant_of
 from codegen.kernel import Instr, instr
 from codegen.ops.base import Arrays, Constraint, Operator
 from codegen.ops.border_scalars import real_scale
+from codegen.ops.constraints import (
+    channels_last,
+    extents,
+    integer_types,
+    padding_sizes,
+    rounding_available,
+    window_sizes,
+)
+from codegen.ops.draw import CaseSource
 from codegen.ops.vector import VectorOperator, operand_fields, window_fields
+from codegen.ops.window import slide
 from codegen.profiles import Profile, Scaling, scaling
 from codegen.quantization import Requant
 from codegen.schedule import Schedule
@@ -23,30 +37,13 @@ from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
 
 
-def _types(operator: Operator, npu: NpuConfig) -> str | None:
-    """Input and output must be integer types that the NPU has."""
-    for tensor in (*operator.inputs, *operator.outputs):
-        if tensor.dtype not in npu.capabilities.activation_types:
-            return tensor.dtype
-    return None
-
-
-def _window(operator: Operator, npu: NpuConfig) -> str | None:
-    """Windows and strides must be 1..255, and padding smaller than the window."""
+def _same_scale(operator: Operator, npu: NpuConfig) -> str | None:
+    """Input and output of a maximum must have one type, scale and zero point."""
     del npu
-    assert isinstance(operator, Pool)
-    for axis in operator.axes():
-        end = (axis.out - 1) * axis.stride + axis.kernel - axis.pad - axis.size
-        if max(axis.kernel, axis.stride) > 255 or max(axis.pad, end) >= axis.kernel:
-            return f"window {axis.kernel}, stride {axis.stride}, padding {axis.pad} and {end}"
-    return None
-
-
-def _layout(operator: Operator, npu: NpuConfig) -> str | None:
-    """Input and output must be NHWC."""
-    del npu
-    planar = [t.name for t in (*operator.inputs, *operator.outputs) if border_of(t).planar]
-    return ", ".join(planar) or None
+    source, target = operator.inputs[0], operator.outputs[0]
+    if source.dtype == target.dtype and source.quant == target.quant:
+        return None
+    return f"{source.dtype} {source.quant} and {target.dtype} {target.quant}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -57,7 +54,9 @@ class Pool(VectorOperator):
     strides: tuple[int, int]
     padding: tuple[int, int] = (0, 0)
 
-    constraints: ClassVar[tuple[Constraint, ...]] = (_types, _window, _layout)
+    constraints: ClassVar[tuple[Constraint, ...]] = (
+        integer_types, window_sizes, padding_sizes, channels_last, extents, rounding_available,
+    )  # fmt: skip
 
     def axes(self) -> tuple[Axis, Axis]:
         """Return the row and column axes."""
@@ -79,16 +78,10 @@ class Pool(VectorOperator):
         source = Source(border_of(self.inputs[0]), *self.axes())
         return VectorShape((source,), border_of(self.outputs[0]), self.outputs[0].hwc)
 
-    def windows(self, x: NDArray[np.int64], fill: int) -> NDArray[np.int64]:
-        """Return all windows of (H, W, C): (out_h, out_w, C, taps), `fill` in the padding."""
+    def taps(self, x: NDArray[np.int64], fill: int) -> NDArray[np.int64]:
+        """Return (taps, out_h, out_w, C): what each position of the window sees of (H, W, C)."""
         rows, cols = self.axes()
-        bottom = max(0, (rows.out - 1) * rows.stride + rows.kernel - rows.pad - rows.size)
-        right = max(0, (cols.out - 1) * cols.stride + cols.kernel - cols.pad - cols.size)
-        pads = ((rows.pad, bottom), (cols.pad, right), (0, 0))
-        padded = np.pad(x, pads, constant_values=fill)
-        view = np.lib.stride_tricks.sliding_window_view(padded, self.window, axis=(0, 1))
-        view = view[:: rows.stride, :: cols.stride][: rows.out, : cols.out]
-        return view.reshape(*view.shape[:3], -1)
+        return reference.taps(x, slide(rows), slide(cols), fill)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -98,6 +91,16 @@ class MaxPool(Pool):
     clamp: tuple[int, int]
 
     kind: ClassVar[str] = "max_pool"
+    constraints: ClassVar[tuple[Constraint, ...]] = (*Pool.constraints, _same_scale)
+
+    @classmethod
+    def draw(cls, source: CaseSource) -> MaxPool:
+        """Return a random maximum, or a global one."""
+        x = source.image()
+        fields, shape = draw_pool(source, x)
+        result = replace(source.tensor(shape, x.dtype), quant=x.quant)
+        clamp = source.clamp(x.dtype)
+        return cls(name=source.name(cls.kind), outputs=(result,), clamp=clamp, **fields)
 
     def scalars(self) -> dict[str, int]:
         """Return the clamp."""
@@ -117,7 +120,7 @@ class MaxPool(Pool):
         source, target = self.inputs[0], self.outputs[0]
         low, _ = INTEGER_LIMITS[source.dtype]
         x = inputs[0].reshape(source.hwc).astype(np.int64)
-        result = np.clip(self.windows(x, low).max(axis=-1), *self.clamp)
+        result = np.clip(self.taps(x, low).max(axis=0), *self.clamp)
         return result.astype(target.dtype).reshape(target.shape)
 
 
@@ -125,8 +128,8 @@ class MaxPool(Pool):
 class AveragePool(Pool):
     """requantise(sum of (x - zx)) by a scale for the window's count of elements.
 
-    `scalings[i]` serves windows of kh * kw - i elements; `include_pad` counts padding as elements
-    of value 0.
+    `requant.scaling` has one entry per count: entry i serves windows of kh * kw - i elements.
+    `include_pad` counts padding as elements of value 0.
     """
 
     requant: Requant
@@ -134,6 +137,21 @@ class AveragePool(Pool):
     include_pad: bool = False
 
     kind: ClassVar[str] = "average_pool"
+
+    @classmethod
+    def draw(cls, source: CaseSource) -> AveragePool:
+        """Return a random average, padding counted or not, or a global one."""
+        x = source.image()
+        fields, shape = draw_pool(source, x)
+        result = source.tensor(shape)
+        fields |= {"name": source.name(cls.kind), "outputs": (result,)}
+        fields |= {"include_pad": source.chance(0.4)}
+        return average_pool(fields, source.profile(), source.clamp(result.dtype))
+
+    @property
+    def rounding_mode(self) -> Rounding:
+        """Return the rounding mode of the requantisation."""
+        return self.requant.scaling.rounding
 
     @property
     def attributes(self) -> tuple[object, ...]:
@@ -174,16 +192,13 @@ class AveragePool(Pool):
         """Return the average of each window."""
         source, target = self.inputs[0], self.outputs[0]
         x = inputs[0].reshape(source.hwc).astype(np.int64) - self.in_zero_point
-        sums = self.windows(x, 0).sum(axis=-1)
-        counts = self.windows(np.ones_like(x), 0).sum(axis=-1)
-        taps = self.window[0] * self.window[1]
-        index = np.zeros_like(counts) if self.include_pad else taps - counts
-        s = self.requant.scaling
-        picked = Requant(
-            Scaling(s.rounding, s.multiplier[index], s.shift[index], s.scale[index]),
-            self.requant.zero_point, self.requant.low, self.requant.high, target.dtype,
-        )  # fmt: skip
-        return picked.reference(sums).reshape(target.shape)
+        sums = self.taps(x, 0).sum(axis=0)
+        counts = self.taps(np.ones_like(x), 0).sum(axis=0)
+        index = np.zeros_like(counts) if self.include_pad else self.passes - counts
+        scaling_, offset = self.requant.scaling, self.requant.offset
+        rounding, scale = scaling_.rounding.name, scaling_.scale[index]
+        result = reference.requantize(sums, rounding, scale, offset)
+        return result.astype(target.dtype).reshape(target.shape)
 
 
 def count_scaling(
@@ -196,21 +211,42 @@ def count_scaling(
     counts = np.arange(taps, fewest - 1, -1)
     if profile.rounding == Rounding.FLOAT_RNE:
         ratio = np.float32(scale_in) / np.float32(scale_out)
-        return scaling(profile.rounding, (ratio / counts.astype(np.float32)).astype(np.float64))
-    return scaling(profile.rounding, scale_in / (counts * scale_out))
+        real: NDArray[np.float64] = (ratio / counts.astype(np.float32)).astype(np.float64)
+    else:
+        real = np.asarray(scale_in / (counts * scale_out), np.float64)
+    return scaling(profile.rounding, real)
 
 
-def average_pool(pool: dict[str, object], profile: Profile, clamp: tuple[int, int]) -> AveragePool:
-    """Build an average pool from its keyword arguments, scaled as the profile says."""
-    fields = dict(pool)
-    source, target = fields["inputs"][0], fields["outputs"][0]  # type: ignore[index]
-    probe = MaxPool(clamp=clamp, **{k: v for k, v in fields.items() if k != "include_pad"})  # type: ignore[arg-type]
-    fewest = int(probe.windows(np.ones(source.hwc, np.int64), 0).sum(axis=-1).min())
-    taps = probe.passes
-    if fields.get("include_pad"):
-        fewest = taps
-    scaling_ = count_scaling(profile, real_scale(source), real_scale(target), taps, fewest)
-    requant = Requant(scaling_, target.quant.zero_point, *clamp, target.dtype)
-    return AveragePool(
-        requant=requant, in_zero_point=source.quant.zero_point, **fields  # type: ignore[arg-type]
-    )
+def average_pool(pool: Mapping[str, Any], profile: Profile, clamp: tuple[int, int]) -> AveragePool:
+    """Build an average pool from its fields but requant and in_zero_point, scaled by the profile.
+
+    Raises GraphError if input or output has no quantisation.
+    """
+    source, target = pool["inputs"][0], pool["outputs"][0]
+    scaling_ = count_scaling(profile, real_scale(source), real_scale(target), 1, 1)
+    zero_point = quant_of(target).zero_point
+    requant = Requant(scaling_, zero_point, *clamp, target.dtype)
+    draft = AveragePool(requant=requant, in_zero_point=quant_of(source).zero_point, **pool)
+    fewest = draft.passes
+    if not draft.include_pad:
+        present = draft.taps(np.ones((*source.hwc[:2], 1), np.int64), 0).sum(axis=0)
+        fewest = max(1, int(present.min()))
+    scales = real_scale(source), real_scale(target)
+    counted = count_scaling(profile, *scales, draft.passes, fewest)
+    return replace(draft, requant=replace(requant, scaling=counted))
+
+
+def draw_pool(source: CaseSource, x: Tensor) -> tuple[dict[str, Any], tuple[int, int, int]]:
+    """Return the fields of a random window over `x`, and the result's shape."""
+    height, width, channels = x.hwc
+    if source.chance(0.2):
+        window = {"inputs": (x,), "window": (height, width), "strides": (1, 1)}
+        return window, (1, 1, channels)
+    rows, cols = source.axis(height, (1, 2, 2, 3, 3, 4, 5)), source.axis(width, (1, 2, 2, 3, 5))
+    fields = {
+        "inputs": (x,),
+        "window": (rows.kernel, cols.kernel),
+        "strides": (rows.stride, cols.stride),
+        "padding": (rows.pad, cols.pad),
+    }
+    return fields, (rows.out, cols.out, channels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from codegen.kernel import Kernel
 from codegen.ops.base import Constraint, Operator
+from codegen.ops.draw import CaseSource
 from codegen.schedule import Schedule, ScheduleError
 from runtime_sim.npu import NpuConfig
 
@@ -28,6 +29,17 @@ class Reshape(Operator):
 
     kind: ClassVar[str] = "reshape"
     constraints: ClassVar[tuple[Constraint, ...]] = (_same_bytes,)
+
+    @classmethod
+    def draw(cls, source: CaseSource) -> Reshape:
+        """Return a random reshape: flattened, or with rows and columns changed."""
+        x = source.image()
+        height, width, channels = x.hwc
+        shape = source.pick((height * width * channels,), (height * width, channels))
+        if source.chance(0.3):
+            shape = (width, height, channels)
+        result = replace(source.tensor(shape, x.dtype), quant=x.quant)
+        return cls(name=source.name(cls.kind), inputs=(x,), outputs=(result,))
 
     @property
     def is_alias(self) -> bool:

@@ -62,10 +62,12 @@ class VectorOperator(Operator):
     def work(self, npu: NpuConfig) -> Work:
         """Return vector passes and compulsory bytes in bursts."""
         burst = npu.memory_of(0).burst
-        tensors = [(tensor.nbytes) for tensor in (*self.inputs, *self.outputs)]
+        sizes = [source.bytes_read for source in self.shape().sources]
+        elements = math.prod(self.shape().extent)
+        sizes.append(elements * self.shape().target.item)
         return Work(
-            vector_elements=self.outputs[0].elements * self.passes,
-            dram_bytes=sum(math.ceil(size / burst) * burst for size in tensors),
+            vector_elements=elements * self.passes,
+            dram_bytes=sum(math.ceil(size / burst) * burst for size in sizes),
         )
 
 

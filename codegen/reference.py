@@ -1,0 +1,162 @@
+"""NumPy references of the operators: what every kernel must equal, element for element.
+
+Nothing here or in `codegen.arithmetic` may import `runtime_sim`: two independent pieces of
+arithmetic must agree. Functions take plain arrays and numbers; tensors are (H, W, C) and int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codegen.arithmetic import FIXED_POINT, I64, INTEGER_LIMITS, finish, rescale, saturate32
+
+Values = NDArray[np.generic]
+
+COMBINE: Mapping[str, Callable[..., NDArray[Any]]] = MappingProxyType(
+    {
+        "ADD": np.add,
+        "SUB": np.subtract,
+        "MUL": np.multiply,
+        "MIN": np.minimum,
+        "MAX": np.maximum,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """How a window moves along one axis."""
+
+    out: int
+    kernel: int
+    stride: int = 1
+    dilation: int = 1
+    pad: int = 0
+
+    def places(self, tap: int, size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return (outputs, inputs): which outputs see an element under `tap`, and which one."""
+        inputs = np.arange(self.out) * self.stride - self.pad + tap * self.dilation
+        outputs = np.flatnonzero((inputs >= 0) & (inputs < size))
+        return outputs, inputs[outputs]
+
+
+def tap(x: I64, rows: Slide, cols: Slide, ky: int, kx: int, fill: int = 0) -> I64:
+    """Return (rows.out, cols.out, C): what one kernel position sees, `fill` in the padding."""
+    out = np.full((rows.out, cols.out, x.shape[2]), fill, np.int64)
+    (out_y, in_y), (out_x, in_x) = rows.places(ky, x.shape[0]), cols.places(kx, x.shape[1])
+    out[np.ix_(out_y, out_x)] = x[np.ix_(in_y, in_x)]
+    return out
+
+
+def taps(x: I64, rows: Slide, cols: Slide, fill: int = 0) -> I64:
+    """Return (taps, rows.out, cols.out, C): what every kernel position sees."""
+    return np.stack(
+        [tap(x, rows, cols, y, x_, fill) for y in range(rows.kernel) for x_ in range(cols.kernel)]
+    )
+
+
+def convolve(x: I64, w: I64, rows: Slide, cols: Slide, groups: int = 1) -> I64:
+    """Return the sums of x (zero point removed, so padding is 0) and w [oc][kh][kw][ic/groups]."""
+    total = np.zeros((rows.out, cols.out, len(w)), np.int64)
+    filters = np.split(w, groups)
+    for ky in range(rows.kernel):
+        for kx in range(cols.kernel):
+            parts = np.split(tap(x, rows, cols, ky, kx), groups, axis=2)
+            products = [p @ f[:, ky, kx].T for p, f in zip(parts, filters, strict=True)]
+            total += np.concatenate(products, axis=2)
+    return total
+
+
+def depthwise(x: I64, w: I64, rows: Slide, cols: Slide) -> I64:
+    """Return the sums where output channel o reads channel o // multiplier; w [oc][kh][kw][1]."""
+    wide = np.repeat(x, len(w) // x.shape[2], axis=2)
+    total = np.zeros((rows.out, cols.out, len(w)), np.int64)
+    for ky in range(rows.kernel):
+        for kx in range(cols.kernel):
+            total += tap(wide, rows, cols, ky, kx) * w[:, ky, kx, 0]
+    return total
+
+
+def requantize(sums: I64, rounding: str, scale: Values, offset: tuple[int, int, int]) -> I64:
+    """Return clamp(round(sums * scale) + zero_point, low, high); `offset` has the last three."""
+    return finish(rescale(saturate32(sums), rounding, scale), *offset)
+
+
+def combine(
+    op: str,
+    values: tuple[I64, I64],
+    scales: tuple[float, float, float],
+    rounding: str,
+    left_shift: int,
+    offset: tuple[int, int, int],
+) -> I64:
+    """Return op(a, b) of centred values with scales (a, b, out), broadcasting as NumPy does.
+
+    A left shift means a common scale t = 2 max(sa, sb), as TFLite's ADD; else each operand is
+    brought to the output scale, as Relay does. MUL scales the product.
+    """
+    (a, b), (scale_a, scale_b, scale_out) = values, scales
+    function = COMBINE[op]
+    if rounding not in FIXED_POINT:
+        real = function(
+            a.astype(np.float32) * np.float32(scale_a), b.astype(np.float32) * np.float32(scale_b)
+        )
+        return finish(np.rint(real / np.float32(scale_out)), *offset)
+    if op == "MUL":
+        product = np.array(scale_a * scale_b / scale_out)
+        return finish(rescale(a * b, rounding, product), *offset)
+    common = 2 * max(scale_a, scale_b) if left_shift else scale_out
+    a = rescale(a << left_shift, rounding, np.array(scale_a / common))
+    b = rescale(b << left_shift, rounding, np.array(scale_b / common))
+    last = np.array(common / (2**left_shift * scale_out))
+    return finish(rescale(function(a, b), rounding, last), *offset)
+
+
+def convert(
+    x: I64, scales: tuple[float, float], rounding: str, offset: tuple[int, int, int]
+) -> I64:
+    """Return centred integers rescaled from the first scale to the second."""
+    if rounding in FIXED_POINT:
+        return finish(rescale(x, rounding, np.array(scales[0] / scales[1])), *offset)
+    real = x.astype(np.float32) * np.float32(scales[0])
+    return finish(np.rint(real / np.float32(scales[1])), *offset)
+
+
+def quantize(real: Values, scale: float, zero_point: int, dtype: str, ties_even: bool) -> Values:
+    """Return round(x / scale) + zero_point, saturated; NaN becomes the zero point.
+
+    Ties go to even (ONNX QuantizeLinear) or away from zero (TFLite Quantize).
+    """
+    low, high = INTEGER_LIMITS[dtype]
+    with np.errstate(all="ignore"):
+        quotient = real.astype(np.float32) / np.float32(scale)
+        exact = quotient.astype(np.float64)
+        away = np.sign(exact) * np.floor(np.abs(exact) + 0.5)
+        rounded = np.rint(exact) if ties_even else away
+    rounded = np.where(np.isnan(rounded), 0, rounded)
+    return np.clip(rounded + zero_point, low, high).astype(dtype)
+
+
+def dequantize(values: Values, scale: float, zero_point: int) -> NDArray[np.float32]:
+    """Return ONNX DequantizeLinear: float32(q - zero_point) * scale."""
+    centred = (values.astype(np.int64) - zero_point).astype(np.float32)
+    return np.asarray(centred * np.float32(scale))
+
+
+def to_nhwc(values: Values, extent: Sequence[int], planar: bool) -> Values:
+    """Return an array as (H, W, C) from the layout that it has in memory."""
+    height, width, channels = extent
+    if planar:
+        return values.reshape(channels, height, width).transpose(1, 2, 0)
+    return values.reshape(height, width, channels)
+
+
+def from_nhwc(values: Values, planar: bool) -> Values:
+    """Return an (H, W, C) array in the layout that it has in memory."""
+    return np.ascontiguousarray(values.transpose(2, 0, 1) if planar else values)
