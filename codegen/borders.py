@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from codegen.arithmetic import INTEGER_LIMITS
-from codegen.expr import ExprLike, as_expr
+from codegen.expr import Expr, ExprLike, as_expr
 from codegen.graph import DTYPE_BYTES, Tensor
 from codegen.kernel import Instr, instr
 from codegen.tiles import Span
@@ -21,6 +22,7 @@ DTYPE_CODE = {
     "int8": DType.S8, "uint8": DType.U8, "int32": DType.S32, "float32": DType.F32,
 }  # fmt: skip
 
+S = TypeVar("S", int, Expr)
 CONVERT_SCALARS = ("in_zp", "multiplier", "shift", "out_scale", "out_zp", "lo", "hi")
 """The fields of CONVERT that a kernel takes as parameters."""
 
@@ -158,12 +160,21 @@ def convert(
 
 
 def identity_scalars(dtype: str) -> dict[str, int]:
-    """Return the CONVERT scalars that move integers unchanged."""
+    """Return the CONVERT scalars that move elements unchanged."""
     low, high = INTEGER_LIMITS.get(dtype, (0, 0))
-    return {
-        "in_zp": 0, "multiplier": IDENTITY_MULTIPLIER, "shift": IDENTITY_SHIFT, "out_scale": 0,
-        "out_zp": 0, "lo": low, "hi": high,
-    }  # fmt: skip
+    values = (0, IDENTITY_MULTIPLIER, IDENTITY_SHIFT, 0, 0, low, high)
+    return dict(zip(CONVERT_SCALARS, values, strict=True))
+
+
+def quantize_scalars(dtype: str, scale: S, zero_point: S) -> dict[str, S | int]:
+    """Return the CONVERT scalars that quantise float32; `scale` is the bits of a float32."""
+    values = (0, 0, 0, scale, zero_point, *INTEGER_LIMITS[dtype])
+    return dict(zip(CONVERT_SCALARS, values, strict=True))
+
+
+def dequantize_scalars(scale: S, zero_point: S) -> dict[str, S | int]:
+    """Return the CONVERT scalars that make float32; `scale` is the bits of a float32."""
+    return dict(zip(CONVERT_SCALARS, (zero_point, scale, 0, 0, 0, 0, 0), strict=True))
 
 
 def border_rounding(dtype: str) -> int:

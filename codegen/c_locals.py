@@ -125,9 +125,17 @@ def _always_defined(expr: Expr) -> bool:
     """Return whether C may evaluate the expression where the kernel would not have used it."""
     if expr.is_leaf:
         return True
-    if expr.op in ("div", "mod", "shl") and expr.args[1].constant is None:
+    if expr.op in ("div", "mod") and not _positive(expr.args[1]):
+        return False
+    if expr.op == "shl" and expr.args[1].constant is None:
         return False
     return all(_always_defined(arg) for arg in expr.args)
+
+
+def _positive(divisor: Expr) -> bool:
+    """Return whether an expression is a positive constant, or at least one."""
+    candidates = divisor.args if divisor.op == "max" else (divisor,)
+    return any((candidate.constant or 0) > 0 for candidate in candidates)
 
 
 def _variables(nodes: tuple[CodeNode, ...]) -> set[str]:

@@ -159,9 +159,9 @@ def _array_cycles(
     """Return the array's cycles in an average step: edge tiles are cheaper than full ones."""
     fill = npu.array_rows + npu.array_cols - 2
     if shape.depthwise:
-        blocks = math.ceil(_mean_channels(shape, at) / npu.array_cols)
+        columns = math.ceil(_mean_channels(shape, at) / npu.array_cols)
         rate = npu.array_rows * npu.depthwise_rate
-        return blocks * math.ceil(pixels * shape.taps / rate) + fill
+        return columns * math.ceil(pixels * shape.taps / rate) + fill
     blocks = math.ceil(shape.group_out / npu.array_cols) / -(-shape.group_out // s.tile_oc)
     if s.micro_kernel == "packed_taps":
         passes = math.ceil(shape.depth / npu.array_rows)
@@ -173,7 +173,7 @@ def _array_cycles(
 def _controller_cycles(s: Schedule, at: ConvLayout, reloads: bool) -> float:
     """Return the controller's cycles in an average step."""
     cost = COMMAND_CONTROLLER_CYCLES
-    total = cost["REQUANT"] + cost["STORE"] + cost["CONV"] * at.depth_tiles
+    total: float = cost["REQUANT"] + cost["STORE"] + cost["CONV"] * at.depth_tiles
     total += cost["CONVERT"] if at.converts_out else 0
     loads = 1.0 if reloads else 1 / at.channel_tiles
     total += loads * (cost["LOAD"] + (cost["CONVERT"] if at.converts_in else 0))

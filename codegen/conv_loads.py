@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from codegen.borders import CONVERT_SCALARS, Border, Box, border_rounding, convert, dma
+from collections.abc import Mapping
+
+from codegen.borders import (
+    Border,
+    Box,
+    border_rounding,
+    convert,
+    dma,
+    identity_scalars,
+    quantize_scalars,
+)
 from codegen.conv_plan import PARAMS_FULL, RECORD_BYTES, ZERO_POINTS_FULL, ConvPlan
-from codegen.expr import Expr, as_expr, less, param, select, var
+from codegen.expr import Expr, ExprLike, as_expr, less, param, select, var
 from codegen.kernel import Guard, Instr, Loop, Node, instr
 from codegen.tiles import tile_span
 
@@ -16,7 +26,7 @@ class ConvLoads(ConvPlan):
         """Return the loads that step `t` needs and no earlier step has made."""
         nodes = self.load_input(t)
         if self.s.weights == "stream" and self.channel_outer:
-            first = less(t % self.spatial_tiles, 1)
+            first = less(self.step(t).spatial, 1)
             nodes += (Guard(first, (self.load_weights(self.step(t).channel, as_expr(0)),)),)
         return nodes
 
@@ -50,12 +60,17 @@ class ConvLoads(ConvPlan):
                 wait=self.stage.acquire(use), post=self.stage.filled,
             ),
             convert(
-                box, (source, stage, tile), (target, address, tile), convert_scalars("in"),
+                box, (source, stage, tile), (target, address, tile), self._convert_scalars(),
                 border_rounding(source.dtype),
                 wait=self.inputs.acquire(use) + self.stage.filled,
                 post=self.stage.release(use) + self.inputs.filled,
             ),
         )  # fmt: skip
+
+    def _convert_scalars(self) -> Mapping[str, ExprLike]:
+        if self.shape.source.dtype == "float32":
+            return quantize_scalars(self.shape.a_type, param("in_scale"), param("in_zp"))
+        return identity_scalars(self.shape.a_type)
 
     def load_weights(self, channel: Expr, depth: Expr) -> Instr:
         """Return the load of one weight tile (channel tile, depth tile)."""
@@ -131,13 +146,3 @@ class ConvLoads(ConvPlan):
             "LOAD", dram=param(name), spm_addr=param("spm") + offset, n0=1, n1=1, n2=1, run=size,
             post=1 << semaphore,
         )  # fmt: skip
-
-
-def convert_scalars(side: str) -> dict[str, Expr]:
-    """Return the CONVERT scalars of a border as kernel parameters `side_convert_NAME`."""
-    return {name: param(text) for name, text in zip(CONVERT_SCALARS, scalar_params(side))}
-
-
-def scalar_params(side: str) -> list[str]:
-    """Return the names of the kernel parameters behind `convert_scalars`."""
-    return [f"{side}_convert_{name}" for name in CONVERT_SCALARS]

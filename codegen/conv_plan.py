@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codegen.borders import Border, Box
-from codegen.expr import Expr, as_expr, param
+from codegen.expr import Expr, as_expr, maximum, param
 from codegen.kernel import FLAG_INPUT_RESIDENT, FLAG_OUTPUT_KEPT, FLAG_WEIGHTS_LOADED
 from codegen.schedule import Schedule
 from codegen.tiles import Axis, Handshake, ScratchpadPlan, Span, row_span, row_tiles, tile_span
@@ -158,7 +158,8 @@ class ConvPlan:
     def step(self, t: Expr) -> Step:
         """Decode step `t`."""
         if self.channel_outer:
-            channel, spatial = t // self.spatial_tiles, t % self.spatial_tiles
+            tiles = maximum(self.spatial_tiles, 1)
+            channel, spatial = t // tiles, t % tiles
         else:
             channel, spatial = t % self.at.channel_tiles, t // self.at.channel_tiles
         if self.at.channel_tiles == 1:

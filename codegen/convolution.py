@@ -6,8 +6,19 @@ step convolves into one of the rotating ACC buffers, requantises into an output 
 
 from __future__ import annotations
 
-from codegen.borders import DTYPE_CODE, Border, Box, border_rounding, convert, dma
-from codegen.conv_loads import ConvLoads, convert_scalars, scalar_params
+from collections.abc import Mapping
+
+from codegen.borders import (
+    DTYPE_CODE,
+    Border,
+    Box,
+    border_rounding,
+    convert,
+    dequantize_scalars,
+    dma,
+    identity_scalars,
+)
+from codegen.conv_loads import ConvLoads
 from codegen.conv_plan import PARAMS_FULL, RECORD_BYTES, ZERO_POINTS_FULL, Step
 from codegen.expr import Expr, ExprLike, as_expr, less, maximum, param, select, var
 from codegen.kernel import (
@@ -125,16 +136,14 @@ class ConvKernel(ConvLoads):
     def _weight_semaphores(self, step: Step, i: Expr) -> tuple[Expr, Expr]:
         t, filled = step.t, self.weights.filled
         if self.s.weights == "resident":
-            fresh = (
-                less(t % self.spatial_tiles, 1)
-                if self.channel_outer
-                else less(t, self.at.channel_tiles)
-            )
+            fresh = less(t, self.at.channel_tiles)
+            if self.channel_outer:
+                fresh = less(step.spatial, 1)
             return select(self.loaded, 0, fresh) * filled, as_expr(0)
         if self.channel_outer:
-            place = t % self.spatial_tiles
-            spent = less(self.spatial_tiles - 2, place)
-            return less(place, 1) * filled, spent * self.weights.release(step.channel)
+            spent = less(self.spatial_tiles - 2, step.spatial)
+            post = spent * self.weights.release(step.channel)
+            return less(step.spatial, 1) * filled, post
         use = t * self.at.depth_tiles + i
         return as_expr(filled), self.weights.release(use)
 
@@ -164,9 +173,14 @@ class ConvKernel(ConvLoads):
         source = Border(self.shape.out_type, "NHWC", target.height, target.width, target.channels)
         conversion = convert(
             box, (source, param("spm") + self.at.output, tile), (target, self._stage(step.t), tile),
-            convert_scalars("out"), border_rounding(target.dtype), wait=acquire, post=filled,
+            self._border_scalars(), border_rounding(target.dtype), wait=acquire, post=filled,
         )  # fmt: skip
         return requant, Guard(select(kept, 0, 1), (conversion,))
+
+    def _border_scalars(self) -> Mapping[str, ExprLike]:
+        if self.shape.target.dtype == "float32":
+            return dequantize_scalars(param("out_scale"), param("out_zp"))
+        return identity_scalars(self.shape.out_type)
 
     def _output_operand(self, step: Step) -> dict[str, ExprLike]:
         target, ring = self.shape.target, param("out_ring")
@@ -216,6 +230,6 @@ class ConvKernel(ConvLoads):
         params: tuple[str, ...] = (*STANDARD_PARAMS, "in0", "weights", "params", "out0")
         params += ("zero_points",) if self.shape.vector_zero_points else ()
         scalars = ["in_zp", "pad_value", "w_zp", "out_zp", "lo", "hi"]
-        for side, converts in (("in", self.at.converts_in), ("out", self.at.converts_out)):
-            scalars += scalar_params(side) if converts else []
+        scalars += ["in_scale"] if self.shape.source.dtype == "float32" else []
+        scalars += ["out_scale"] if self.shape.target.dtype == "float32" else []
         return Kernel(name, (*params, *scalars), (Comment(self.s.describe()), *body), doc)

@@ -67,7 +67,7 @@ def build_program(
     placement = place(graph)
     operators = [operator for operator in graph.operators if not operator.is_alias]
     operators += [Convert.move(f"{b.name}.copy", a, b) for a, b in placement.copies]
-    builder = _EntryBuilder(npu, placement)
+    builder = EntryBuilder(npu, placement)
     for operator in operators:
         for part in operator.parts():
             chosen = (schedules or {}).get(part.name) or best_schedule(part, npu)
@@ -78,8 +78,8 @@ def build_program(
     )
 
 
-class _EntryBuilder:
-    """Collects the entry's calls."""
+class EntryBuilder:
+    """Collects an entry's calls, the kernels that it calls and the constants they read."""
 
     def __init__(self, npu: NpuConfig, placement: Placement) -> None:
         self.npu, self.placement = npu, placement
@@ -92,8 +92,8 @@ class _EntryBuilder:
         """Append a fence, where a kernel came before, and the call."""
         if self.nodes:
             self.nodes.append(command("FENCE"))
-        kernel = self._kernel(operator, schedule)
-        args = self._arguments(operator, schedule)
+        kernel = self.kernel(operator, schedule)
+        args = self.arguments(operator, schedule)
         label = "+".join(operator.source_names) or operator.name
         self.nodes.append(Call(kernel, args, label))
         self.layers.append(Layer(operator, schedule, kernel))
@@ -102,13 +102,15 @@ class _EntryBuilder:
         """Return the nodes, ended."""
         return [*self.nodes, command("END")]
 
-    def _kernel(self, operator: Operator, schedule: Schedule) -> Kernel:
+    def kernel(self, operator: Operator, schedule: Schedule) -> Kernel:
+        """Return the kernel of an operator, shared with those of equal signature and schedule."""
         key = (operator.signature(), schedule)
         if key not in self._kernels:
             self._kernels[key] = operator.lower(schedule, self.npu)
         return self._kernels[key]
 
-    def _arguments(self, operator: Operator, schedule: Schedule) -> dict[str, Expr]:
+    def arguments(self, operator: Operator, schedule: Schedule) -> dict[str, Expr]:
+        """Return the arguments of a call that makes all rows; constants go into the blob."""
         values = dict.fromkeys(STANDARD_PARAMS, 0)
         values["row_end"] = operator.rows
         for index, tensor in enumerate(operator.inputs):

@@ -35,6 +35,11 @@ class Requant:
         return values.astype(self.dtype)
 
 
+def real_scale(tensor: Tensor) -> float:
+    """Return a tensor's float32 scale as a float."""
+    return float(np.float32(quant_of(tensor).scale))
+
+
 def clamp_range(
     dtype: str, quant: QuantParams, real_low: float | None, real_high: float | None
 ) -> tuple[int, int]:

@@ -26,7 +26,7 @@ def tile_span(index: ExprLike, tile: int, begin: ExprLike, end: ExprLike) -> Spa
     begin, end = as_expr(begin), as_expr(end)
     start = begin + as_expr(index) * tile
     length = (end - begin).constant
-    if length is not None and length % tile == 0:
+    if tile == 1 or (length is not None and length % tile == 0):
         return Span(start, as_expr(tile))
     return Span(start, minimum(tile, end - start))
 
@@ -76,12 +76,14 @@ class Axis:
     def window(self, out: Span) -> tuple[Span, Expr]:
         """Return the input span that `out` reads and the padding before it."""
         first = out.start * self.stride - self.pad
+        reads_past_the_end = (self.out - 1) * self.stride + self.reach - self.pad > self.size
+        if self.pad == 0 and not reads_past_the_end:
+            return Span(first, (out.size - 1) * self.stride + self.reach), as_expr(0)
         last = (out.start + out.size - 1) * self.stride + (self.reach - self.pad)
         if self.pad == 0:
             start, before = first, as_expr(0)
         else:
             start, before = maximum(first, 0), maximum(self.pad - out.start * self.stride, 0)
-        reads_past_the_end = (self.out - 1) * self.stride + self.reach - self.pad > self.size
         end = minimum(last, self.size) if reads_past_the_end else last
         return Span(start, end - start), before
 

@@ -10,17 +10,23 @@ from numpy.typing import NDArray
 
 from codegen import reference
 from codegen.arithmetic import INTEGER_LIMITS
-from codegen.borders import CONVERT_SCALARS, border_of, convert, identity_scalars
+from codegen.borders import (
+    CONVERT_SCALARS,
+    border_of,
+    convert,
+    dequantize_scalars,
+    identity_scalars,
+    quantize_scalars,
+)
 from codegen.expr import param
 from codegen.graph import Tensor, quant_of
 from codegen.kernel import Instr
 from codegen.ops.base import Constraint, Operator
-from codegen.ops.border_scalars import real_scale
 from codegen.ops.constraints import extents, rounding_available, rounding_defined
 from codegen.ops.draw import CONVERTIBLE_MODES, CaseSource
 from codegen.ops.vector import VectorOperator
 from codegen.profiles import Profile, scaling
-from codegen.quantization import laid_out, nhwc_of
+from codegen.quantization import laid_out, nhwc_of, real_scale
 from codegen.vector_kernel import VectorShape, VectorStep, same_extent
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
@@ -107,12 +113,12 @@ class Convert(VectorOperator):
 
         `rounding`: FLOAT_RNE (ONNX) or HALF_AWAY_F64 (TFLite).
         """
-        low, high = INTEGER_LIMITS[target.dtype]
         quant = quant_of(target)
+        scalars = quantize_scalars(target.dtype, float32_bits(quant.scale), quant.zero_point)
         return cls(
             name=name, inputs=(source,), outputs=(target,), source_names=names, mode="quantize",
             rounding=rounding,
-            values=(0, 0, 0, float32_bits(quant.scale), quant.zero_point, low, high),
+            values=tuple(scalars.values()),
         )  # fmt: skip
 
     @classmethod
@@ -124,7 +130,7 @@ class Convert(VectorOperator):
         return cls(
             name=name, inputs=(source,), outputs=(target,), source_names=names, mode="dequantize",
             rounding=Rounding.FLOAT_RNE,
-            values=(quant.zero_point, float32_bits(quant.scale), 0, 0, 0, 0, 0),
+            values=tuple(dequantize_scalars(float32_bits(quant.scale), quant.zero_point).values()),
         )  # fmt: skip
 
     @classmethod

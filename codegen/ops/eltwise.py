@@ -14,7 +14,6 @@ from codegen.expr import param
 from codegen.graph import Tensor, quant_of
 from codegen.kernel import Instr, instr
 from codegen.ops.base import Constraint, Operator
-from codegen.ops.border_scalars import real_scale
 from codegen.ops.constraints import (
     channels_last,
     extents,
@@ -25,6 +24,7 @@ from codegen.ops.constraints import (
 from codegen.ops.draw import CONVERTIBLE_MODES, CaseSource
 from codegen.ops.vector import VectorOperator, operand_fields, span_sizes
 from codegen.profiles import ADD_LEFT_SHIFT, Profile, scaling
+from codegen.quantization import real_scale
 from codegen.vector_kernel import Operand, VectorShape, VectorStep, same_extent
 from runtime_sim.isa.fields import EltwiseOp, Rounding
 from runtime_sim.npu import NpuConfig

@@ -16,7 +16,6 @@ from codegen.expr import param
 from codegen.graph import Tensor, quant_of
 from codegen.kernel import Instr, instr
 from codegen.ops.base import Arrays, Constraint, Operator
-from codegen.ops.border_scalars import real_scale
 from codegen.ops.constraints import (
     channels_last,
     extents,
@@ -29,7 +28,7 @@ from codegen.ops.draw import CaseSource
 from codegen.ops.vector import VectorOperator, operand_fields, window_fields
 from codegen.ops.window import slide
 from codegen.profiles import Profile, Scaling, scaling
-from codegen.quantization import Requant
+from codegen.quantization import Requant, real_scale
 from codegen.schedule import Schedule
 from codegen.tiles import Axis
 from codegen.vector_kernel import Source, VectorShape, VectorStep

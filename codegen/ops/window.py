@@ -14,10 +14,9 @@ from codegen import conv_schedule
 from codegen.arithmetic import INTEGER_LIMITS
 from codegen.conv_plan import RECORD_BYTES, ConvShape
 from codegen.convolution import ConvKernel
-from codegen.graph import Tensor
+from codegen.graph import QuantParams, Tensor, quant_of
 from codegen.kernel import Kernel
 from codegen.ops.base import Arrays, Constraint, Operator, Work, kernel_name
-from codegen.ops.border_scalars import border_input_scalars, border_output_scalars
 from codegen.ops.constraints import extents, padding_sizes, rounding_available, window_sizes
 from codegen.ops.draw import CaseSource
 from codegen.quantization import Requant, real_input, real_output
@@ -26,8 +25,10 @@ from codegen.schedule import Schedule, ScheduleError
 from codegen.tiles import Axis
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
+from runtime_sim.numerics import float32_bits
 
 ACC_LIMIT = (1 << 31) - 1
+_NONE = QuantParams(0.0, 1 << 20)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -115,8 +116,10 @@ class WindowOperator(Operator):
             "lo": self.requant.low,
             "hi": self.requant.high,
         }
-        values |= border_input_scalars(self.inputs[0], self.a_type)
-        return values | border_output_scalars(self.outputs[0], self.requant.dtype)
+        for name, tensor in (("in_scale", self.inputs[0]), ("out_scale", self.outputs[0])):
+            if tensor.dtype == "float32":
+                values[name] = float32_bits(quant_of(tensor).scale)
+        return values
 
     def constants(self, schedule: Schedule, npu: NpuConfig) -> Arrays:
         """Return packed weights, parameter records and per-channel zero points."""
@@ -250,6 +253,20 @@ def _weight_zero_points(operator: Operator, npu: NpuConfig) -> str | None:
     return None
 
 
+def _border(operator: Operator, npu: NpuConfig) -> str | None:
+    """A float32 input or output must have the zero point that the operator computes with."""
+    del npu
+    assert isinstance(operator, WindowOperator)
+    sides = (
+        (operator.inputs[0], operator.in_zero_point),
+        (operator.outputs[0], operator.requant.zero_point),
+    )
+    for tensor, zero_point in sides:
+        if tensor.dtype == "float32" and (tensor.quant or _NONE).zero_point != zero_point:
+            return f"{tensor.quant} and {zero_point}"
+    return None
+
+
 def _scales(operator: Operator, npu: NpuConfig) -> str | None:
     """Scales must be ones that the NPU has: per channel, any value or powers of two."""
     assert isinstance(operator, WindowOperator)
@@ -279,6 +296,6 @@ def _accumulator(operator: Operator, npu: NpuConfig) -> str | None:
 
 
 CONSTRAINTS: tuple[Constraint, ...] = (
-    _types, _activation_zero_point, _weight_zero_points, _scales, window_sizes, padding_sizes,
-    extents, _accumulator, rounding_available,
+    _types, _border, _activation_zero_point, _weight_zero_points, _scales, window_sizes,
+    padding_sizes, extents, _accumulator, rounding_available,
 )  # fmt: skip
