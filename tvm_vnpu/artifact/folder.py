@@ -57,7 +57,7 @@ def staged(target: Path) -> Iterator[Path]:
     `check_output`, and where the disk refuses.
     """
     check_output(target)
-    target = target.absolute()
+    target = target.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         stage = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))

@@ -82,7 +82,7 @@ def _check_input(spec: TensorSpec, array: NDArray[Any]) -> int:
         )
     count = samples_in(spec, array.shape)
     if count is None:
-        multiple = "" if spec.has_batch or not spec.shape else ", or more along axis 0"
+        multiple = "" if spec.has_batch or not spec.shape else ", or a multiple along axis 0"
         raise VnpuError(
             f"input {spec.name!r} has the wrong shape",
             seen=tuple(array.shape),

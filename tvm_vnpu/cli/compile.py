@@ -79,15 +79,13 @@ def summary(artifact: Artifact) -> str:
     kernels = {layer.kernel for region in meta.regions for layer in region.layers}
     commands = sum(region.commands for region in meta.regions)
     constants = sum(region.constants_bytes for region in meta.regions)
+    contents = f"{counted(layers, 'layer')}, {counted(len(kernels), 'kernel')}"
     rows = [
         ["model", f"{meta.source.file} ({meta.source.kind})"],
         ["NPU", f"{meta.npu.name}, rounding {meta.profile}"],
         ["inputs", ", ".join(spec.describe() for spec in meta.inputs)],
         ["outputs", ", ".join(spec.describe() for spec in meta.outputs)],
-        [
-            "regions",
-            f"{len(meta.regions)}: {counted(layers, 'layer')}, {counted(len(kernels), 'kernel')}",
-        ],
+        ["regions", f"{len(meta.regions)} ({contents})"],
         ["stream", f"{counted(commands, 'command')}, constants {size(constants)}"],
         ["on the CPU", f"{len(on_cpu)} of {len(meta.operators)} operators"],
         ["written to", str(artifact.folder)],
