@@ -44,18 +44,20 @@ class _AverageStep:
     controller: float
     convert_in: float
     latency: int
-    overlapped: bool
+    overlaps_dma: bool
+    overlaps_vector: bool
 
     def resident_total(self) -> float:
-        """Return the total where all weights are loaded before the second input tile."""
-        n, first = self.channels, self.latency + self.load + self.convert_in
+        """Return the total where each weight tile is loaded once, before its first use."""
+        start = self.latency + self.load + self.convert_in + self.weights + self.params
+        n = self.channels
         if self.reloads_input:
-            steps = self.spatial * n
-            start = first + max(self.all_weights + self.params, self.weights + self.array)
-            return start + (steps - 1) * self._slowest(1, self.load) + self._drain()
-        first_tile = max(self.all_weights + self.params + self.array, self.weights + n * self.array)
-        rest = (self.spatial - 1) * self._slowest(n, self.load)
-        return first + first_tile + rest + self._drain()
+            first = self._slowest(n, n * self.load + self.all_weights)
+            return (
+                start + first + (self.spatial - 1) * self._slowest(n, n * self.load) + self._drain()
+            )
+        first = self._slowest(n, self.load + self.all_weights)
+        return start + first + (self.spatial - 1) * self._slowest(n, self.load) + self._drain()
 
     def streamed_total(self) -> float:
         """Return the total where weights come tile by tile, overlapping the steps before."""
@@ -71,8 +73,12 @@ class _AverageStep:
         inputs = steps if self.reloads_input else 1
         dma = loads + steps * self.store
         vector = steps * self.vector + inputs * self.convert_in
-        parts = (steps * self.array, vector, dma, steps * self.controller)
-        return max(parts) if self.overlapped else sum(parts[:3])
+        array, controller = steps * self.array, steps * self.controller
+        if not self.overlaps_dma:
+            return max(array + vector + dma, controller)
+        if not self.overlaps_vector:
+            return max(array + vector, dma, controller)
+        return max(array, vector, dma, controller)
 
     def _drain(self) -> float:
         return self.vector + self.store + self.latency
@@ -87,16 +93,17 @@ def _average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep
     weight_tile = shape.depth * shape.target.channels / at.channel_tiles
     weights = _transfer(weight_tile / at.depth_tiles, memory) * at.depth_tiles
     load = _box(shape.source, _input_extent(shape, s, at, row_tiles), memory)
-    pixels, volume = out[0] * out[1], out[0] * out[1] * out[2]
+    volume = out[0] * out[1] * out[2]
     converted = at.in_bytes / npu.lanes if at.converts_in else 0
-    buffers = min(s.in_buffers, s.out_buffers, s.acc_buffers)
+    buffers = min(s.in_buffers, s.out_buffers)
     if s.weights == "stream":
         buffers = min(buffers, s.weight_buffers)
+    alone = spatial * at.channel_tiles == 1
     return _AverageStep(
         spatial=spatial,
         channels=at.channel_tiles,
         reloads_input=reloads,
-        array=_array_cycles(shape, s, at, npu, pixels),
+        array=_array_cycles(shape, s, at, npu),
         vector=volume * (2 if at.converts_out else 1) / npu.lanes,
         load=load,
         weights=weights,
@@ -106,7 +113,8 @@ def _average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep
         controller=_controller_cycles(s, at, reloads),
         convert_in=converted,
         latency=memory.latency,
-        overlapped=buffers > 1 or spatial * at.channel_tiles == 1,
+        overlaps_dma=buffers > 1 or alone,
+        overlaps_vector=s.acc_buffers > 1 or alone,
     )
 
 
@@ -153,10 +161,27 @@ def _box(border: Border, extent: tuple[float, float, float], memory: Memory) -> 
     return max(touched / memory.bytes_per_cycle, memory.latency)
 
 
-def _array_cycles(
-    shape: ConvShape, s: Schedule, at: ConvLayout, npu: NpuConfig, pixels: float
+def _array_cycles(shape: ConvShape, s: Schedule, at: ConvLayout, npu: NpuConfig) -> float:
+    """Return the array's cycles in a step, averaged over full and edge tiles."""
+    tiles = [
+        (rows * cols, row_count * col_count)
+        for rows, row_count in _tile_sizes(shape.rows.out, s.tile_h)
+        for cols, col_count in _tile_sizes(shape.cols.out, s.tile_w)
+    ]
+    total = sum(count * _command_cycles(shape, s, at, npu, pixels) for pixels, count in tiles)
+    return total / sum(count for _, count in tiles)
+
+
+def _tile_sizes(size: int, tile: int) -> list[tuple[int, int]]:
+    """Return (size, how many) of the full tiles and of the last, shorter one."""
+    full, rest = divmod(size, tile)
+    return [(length, count) for length, count in ((tile, full), (rest, 1)) if length and count]
+
+
+def _command_cycles(
+    shape: ConvShape, s: Schedule, at: ConvLayout, npu: NpuConfig, pixels: int
 ) -> float:
-    """Return the array's cycles in an average step: edge tiles are cheaper than full ones."""
+    """Return the array's cycles in a step of `pixels`, averaged over the channel tiles."""
     fill = npu.array_rows + npu.array_cols - 2
     if shape.depthwise:
         columns = math.ceil(_mean_channels(shape, at) / npu.array_cols)

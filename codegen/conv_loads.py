@@ -13,9 +13,9 @@ from codegen.borders import (
     identity_scalars,
     quantize_scalars,
 )
-from codegen.conv_plan import PARAMS_FULL, RECORD_BYTES, ZERO_POINTS_FULL, ConvPlan
-from codegen.expr import Expr, ExprLike, as_expr, less, param, select, var
-from codegen.kernel import Guard, Instr, Loop, Node, instr
+from codegen.conv_plan import PARAMS_FULL, RECORD_BYTES, ZERO_POINTS_FULL, ConvPlan, Step
+from codegen.expr import Expr, ExprLike, as_expr, less, param, select
+from codegen.kernel import Guard, Instr, Node, instr
 from codegen.tiles import tile_span
 
 
@@ -117,23 +117,44 @@ class ConvLoads(ConvPlan):
             n0=1, n1=1, n2=1, run=size, wait=self.weights.acquire(use), post=self.weights.filled,
         )  # fmt: skip
 
+    def prefetch_weights(self, step: Step, i: Expr) -> tuple[Node, ...]:
+        """Return the load of the weight piece that (step, depth tile) `i` is followed by.
+
+        Resident pieces are loaded while the first tile that needs each is still to come, so that
+        they hold up neither the inputs nor the stores.
+        """
+        if self.s.weights == "resident":
+            return self._prefetch_resident(step, i)
+        if self.channel_outer:
+            return ()
+        use = step.t * self.at.depth_tiles + i
+        if self.s.weight_buffers == 1:
+            return (Guard(less(0, use), (self.stream_weights(use),)),)
+        return (Guard(less(use + 1, self.weights.total), (self.stream_weights(use + 1),)),)
+
+    def _prefetch_resident(self, step: Step, i: Expr) -> tuple[Node, ...]:
+        depth_tiles = self.at.depth_tiles
+        pieces = self.at.channel_tiles * depth_tiles
+        if pieces == 1:
+            return ()
+        if self.channel_outer:
+            following = step.channel * depth_tiles + i + 1
+            wanted = less(step.spatial, 1) * less(following, pieces)
+        else:
+            following = step.t * depth_tiles + i + 1
+            wanted = less(following, pieces)
+        piece = self.load_weights(following // depth_tiles, following % depth_tiles)
+        return (Guard(select(self.loaded, 0, wanted), (piece,)),)
+
     def load_constants(self) -> tuple[Node, ...]:
-        """Return the loads of the parameters, the zero points and the resident weights."""
+        """Return the loads of the first weights, the zero points and the parameters."""
         size, unloaded = self.shape.target.channels, select(self.loaded, 0, 1)
         nodes: list[Node] = []
         if self.shape.vector_zero_points:
             nodes.append(self._block("zero_points", self.at.zero_points, size, ZERO_POINTS_FULL))
         nodes.append(self._block("params", self.at.params, size * RECORD_BYTES, PARAMS_FULL))
         if self.s.weights == "resident":
-            pieces = self.at.channel_tiles * self.at.depth_tiles
-            if pieces > 1:
-                p = var("p")
-                piece = self.load_weights(
-                    (p + 1) // self.at.depth_tiles, (p + 1) % self.at.depth_tiles
-                )
-                nodes.append(Loop("p", as_expr(pieces - 1), (piece,)))
-            nodes.insert(0, self._load_weights_first())
-            return (Guard(unloaded, tuple(nodes)),)
+            return (Guard(unloaded, (self._load_weights_first(), *nodes)),)
         return (self._load_weights_first(), Guard(unloaded, tuple(nodes)))
 
     def _load_weights_first(self) -> Instr:

@@ -59,8 +59,8 @@ def _candidates(shape: ConvShape, npu: NpuConfig) -> Iterator[Schedule]:
 def _variants(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Schedule]:
     packed = shape.packs_taps(npu.array_rows)
     base = replace(base, micro_kernel="packed_taps" if packed else "implicit_gemm")
-    for buffers in (2, 1):
-        b = replace(base, in_buffers=buffers, out_buffers=buffers, acc_buffers=buffers)
+    for buffers, acc_buffers in ((2, 2), (2, 1), (1, 1)):
+        b = replace(base, in_buffers=buffers, out_buffers=buffers, acc_buffers=acc_buffers)
         yield b
         yield replace(b, weights="stream", weight_buffers=buffers)
         yield replace(b, weights="stream", weight_buffers=buffers, order="channel_outer")
@@ -86,15 +86,13 @@ def _depth_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
 
 
 def _channel_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
-    """Return output-channel tiles: whole array columns, doubling, and all channels."""
+    """Return output-channel tiles: all channels, and equal parts of whole array columns."""
     unit = npu.array_cols
     if shape.depthwise:
         unit = max(1, npu.array_cols // shape.mult) * shape.mult
-    tiles, tile = [], unit
-    while tile < shape.group_out:
-        tiles.append(tile)
-        tile *= 2
-    return [*tiles, shape.group_out]
+    blocks = -(-shape.group_out // unit)
+    tiles = {-(-blocks // parts) * unit for parts in range(2, blocks + 1)}
+    return sorted({tile for tile in tiles if tile < shape.group_out} | {shape.group_out})
 
 
 def _spatial_tiles(shape: ConvShape, npu: NpuConfig, tile_oc: int) -> list[tuple[int, int]]:

@@ -43,20 +43,11 @@ class ConvKernel(ConvLoads):
         step, i = self.step(t), var("i")
         nodes: tuple[Node, ...]
         if self.at.depth_tiles == 1:
-            nodes = self._prefetch_weights(t, as_expr(0)) + (self.convolve(step, as_expr(0)),)
+            nodes = self.prefetch_weights(step, as_expr(0)) + (self.convolve(step, as_expr(0)),)
         else:
-            body = (*self._prefetch_weights(t, i), self.convolve(step, i))
+            body = (*self.prefetch_weights(step, i), self.convolve(step, i))
             nodes = (Loop("i", as_expr(self.at.depth_tiles), body),)
         return nodes + self.requantise(step)
-
-    def _prefetch_weights(self, t: Expr, i: Expr) -> tuple[Node, ...]:
-        if self.s.weights != "stream" or self.channel_outer:
-            return ()
-        use = t * self.at.depth_tiles + i
-        if self.s.weight_buffers == 1:
-            return (Guard(less(0, use), (self.stream_weights(use),)),)
-        following = use + 1
-        return (Guard(less(following, self.weights.total), (self.stream_weights(following),)),)
 
     def convolve(self, step: Step, i: Expr) -> Instr:
         """Return the matrix command of (step, depth tile)."""
