@@ -45,8 +45,6 @@ def main() -> int:
         scores, seconds = _simulate(artifact, images)
     float_scores = _float_scores(images)
     figures = _figures(scores, float_scores, labels, seconds, profile)
-    print_table([[name, value] for name, value in figures.items()], ["figure", "value"])
-    print(f"\n{profile}")
     configuration = {
         "model": str(MODEL.relative_to(ROOT)),
         "npu": NPU,
@@ -54,10 +52,10 @@ def main() -> int:
         "calibration_images": 256,
         "cpu_cores": os.cpu_count(),
     }
-    folder_for_results = results_folder(arguments)
-    write_result(
-        "fashion_mnist", {**figures, "layers": _layers(profile)}, configuration, folder_for_results
-    )
+    recorded = {**figures, "layers": _layers(profile)}
+    write_result("fashion_mnist", recorded, configuration, results_folder(arguments))
+    print_table([[name, value] for name, value in figures.items()], ["figure", "value"])
+    print(f"\n{profile}")
     lost = figures["top1_float_percent"] - figures["top1_int8_percent"]
     if lost > MAX_POINTS_LOST:
         print(f"int8 loses {lost:.2f} points: at most {MAX_POINTS_LOST}", file=sys.stderr)
