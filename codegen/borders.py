@@ -29,13 +29,17 @@ CONVERT_SCALARS = ("in_zp", "multiplier", "shift", "out_scale", "out_zp", "lo", 
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """A tensor in DRAM as a kernel sees it: its type, its layout and its full extents."""
+    """A tensor in DRAM as a kernel sees it: its type, its layout and its full extents.
+
+    `step`: only every step-th row and column is seen; boxes count in those.
+    """
 
     dtype: str
     layout: str
     height: int
     width: int
     channels: int
+    step: tuple[int, int] = (1, 1)
 
     @property
     def item(self) -> int:
@@ -46,6 +50,17 @@ class Border:
     def planar(self) -> bool:
         """Return whether channels are planes in memory (a lone pixel or channel is not)."""
         return self.layout == "NCHW" and self.channels > 1 and self.height * self.width > 1
+
+    @property
+    def row_pitch(self) -> int:
+        """Return the bytes from a row that is seen to the next."""
+        channels = 1 if self.planar else self.channels
+        return self.width * channels * self.item * self.step[0]
+
+    @property
+    def pixel_pitch(self) -> int:
+        """Return the bytes from a pixel that is seen to the next in its row."""
+        return (1 if self.planar else self.channels) * self.item * self.step[1]
 
     def needs_convert(self, dtype: str) -> bool:
         """Return whether a kernel that computes on NHWC `dtype` must convert this tensor."""
@@ -85,10 +100,10 @@ def dma(
     if border.planar:
         return _dma_planes(mnemonic, border, box, dram, spm, tile, wait, post)
     item, (_, tile_w, tile_c) = border.item, tile
-    pixel, row = border.channels * item, border.width * border.channels * item
+    pixel, row = border.pixel_pitch, border.row_pitch
     offset = box.rows.start * row + box.cols.start * pixel + box.chans.start * item
     fields: dict[str, ExprLike] = {"dram": as_expr(dram) + offset, "spm_addr": spm, "n0": 1}
-    if box.chans.size.constant == border.channels == tile_c:
+    if border.step[1] == 1 and box.chans.size.constant == border.channels == tile_c:
         fields |= {"n1": 1, "n2": box.rows.size, "run": box.cols.size * pixel}
         fields |= {"dram_stride2": row, "spm_stride2": tile_w * tile_c * item}
     else:
@@ -109,7 +124,7 @@ def _dma_planes(
     post: ExprLike,
 ) -> Instr:
     item, (tile_h, tile_w, _) = border.item, tile
-    row, plane = border.width * item, border.height * border.width * item
+    row, plane = border.row_pitch, border.height * border.width * item
     offset = box.chans.start * plane + box.rows.start * row + box.cols.start * item
     return instr(
         mnemonic, wait=wait, post=post, dram=as_expr(dram) + offset, spm_addr=spm,

@@ -147,13 +147,13 @@ def _box(border: Border, extent: tuple[float, float, float], memory: Memory) -> 
     """Return the cycles of a tile's transfer: runs that do not touch cost whole bursts each."""
     height, width, channels = extent
     if border.planar:
-        runs, run, stride = channels * height, width * border.item, border.width * border.item
-    elif channels < border.channels:
+        runs, run, stride = channels * height, width * border.item, border.row_pitch
+    elif channels < border.channels or border.step[1] > 1:
         runs, run = height * width, channels * border.item
-        stride = border.channels * border.item
+        stride = border.pixel_pitch
     else:
         runs, run = height, width * channels * border.item
-        stride = border.width * border.channels * border.item
+        stride = border.row_pitch
     if run >= stride:
         runs, run = 1, run * runs
     grain = math.gcd(memory.burst, int(stride), max(1, int(run)))

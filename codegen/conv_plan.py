@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codegen.borders import Border, Box
 from codegen.expr import Expr, as_expr, maximum, param
@@ -34,6 +34,19 @@ class ConvShape:
     out_type: str
     vector_zero_points: bool
     rounding: int
+
+    def thinned(self) -> ConvShape:
+        """Return the shape with strided 1x1 axes read at their stride, so that nothing else loads.
+
+        Planes are read whole along a row: their columns cannot be skipped.
+        """
+        rows, cols = self.rows.thinned(), self.cols
+        if not self.source.planar:
+            cols = cols.thinned()
+        step = (self.rows.stride // rows.stride, self.cols.stride // cols.stride)
+        if step == (1, 1):
+            return self
+        return replace(self, rows=rows, cols=cols, source=replace(self.source, step=step))
 
     @property
     def depthwise(self) -> bool:
@@ -134,6 +147,7 @@ class ConvPlan:
 
     def __init__(self, shape: ConvShape, schedule: Schedule, npu: NpuConfig) -> None:
         """Derive the step counts and handshakes."""
+        shape = shape.thinned()
         self.shape, self.s, self.npu = shape, schedule, npu
         self.at = ConvLayout(shape, schedule)
         self.spatial_tiles = row_tiles(schedule.tile_h, shape.rows.out) * self.at.col_tiles

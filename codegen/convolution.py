@@ -95,13 +95,14 @@ class ConvKernel(ConvLoads):
         if self.shape.depthwise:
             inner = as_expr(0)
         buffer = self.inputs.slot(self.input_use(step)) * self.at.in_bytes
-        ring = param("in_ring")
-        ringed = param("in_spm") + (box.cols.start * source.channels + box.chans.start)
+        ring = param("in_ring") // source.step[0]
+        pixel, row = source.channels * source.step[1], source.width * source.channels
+        ringed = param("in_spm") + (box.cols.start * pixel + box.chans.start)
         return spm_fields(
             "in",
             select(self.resident, ringed, param("spm") + self.at.input + buffer) + inner,
-            select(self.resident, source.width * source.channels, tile_w * tile_c),
-            select(self.resident, source.channels, tile_c),
+            select(self.resident, row * source.step[0], tile_w * tile_c),
+            select(self.resident, pixel, tile_c),
             select(self.resident, ring, 0),
             select(self.resident, box.rows.start % maximum(ring, 1), 0),
         )

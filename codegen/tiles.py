@@ -69,6 +69,12 @@ class Axis:
         touched = (np.arange(self.out)[:, None] * self.stride + taps).ravel()
         return len(np.unique(touched[(touched >= 0) & (touched < self.size)]))
 
+    def thinned(self) -> Axis:
+        """Return the axis that sees only the elements read, where a 1-wide kernel skips some."""
+        if self.kernel > 1 or self.stride == 1 or self.pad or self.elements_read < self.out:
+            return self
+        return Axis(self.out, self.out)
+
     def in_tile(self, tile: int) -> int:
         """Return how many input elements a tile of outputs can need."""
         return min(self.size, (tile - 1) * self.stride + self.reach)
