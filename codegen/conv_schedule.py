@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from codegen.conv_estimate import estimate
 from codegen.conv_plan import ConvLayout, ConvShape
@@ -20,10 +21,12 @@ MAX_SPATIAL_TILES = 48
 FIELD_MAX = 65535
 
 
-def schedules(shape: ConvShape, npu: NpuConfig) -> list[Schedule]:
+@lru_cache(maxsize=1024)
+def schedules(shape: ConvShape, npu: NpuConfig) -> tuple[Schedule, ...]:
     """Return the legal candidate schedules, cheapest estimate first."""
-    legal = [s for s in _candidates(shape, npu) if is_legal(shape, s, npu)]
-    return sorted(legal, key=lambda s: estimate(shape, s, npu))
+    shape = shape.thinned()
+    legal = [s for s in dict.fromkeys(_candidates(shape, npu)) if is_legal(shape, s, npu)]
+    return tuple(sorted(legal, key=lambda s: estimate(shape, s, npu)))
 
 
 def is_legal(shape: ConvShape, s: Schedule, npu: NpuConfig) -> bool:
@@ -32,6 +35,7 @@ def is_legal(shape: ConvShape, s: Schedule, npu: NpuConfig) -> bool:
     buffers = s.in_buffers, s.weight_buffers, s.out_buffers, s.acc_buffers
     if not 1 <= min(*tiles, *buffers) <= max(*tiles, *buffers) <= FIELD_MAX:
         return False
+    shape = shape.thinned()
     layout = ConvLayout(shape, s)
     widest = max(shape.source.channels * shape.source.item, s.tile_oc * shape.target.item)
     if layout.spm_bytes > npu.spm_bytes or widest > FIELD_MAX:

@@ -31,7 +31,8 @@ Tile = tuple[int, int, int]
 class Source:
     """One input: its form in DRAM and how output rows and columns map to its own.
 
-    An axis of size 1 under a larger output is broadcast; so is a single channel.
+    An axis of size 1 under a larger output is broadcast, unless a window slides over it; so is a
+    single channel.
     """
 
     border: Border
@@ -41,12 +42,12 @@ class Source:
     @property
     def broadcasts_rows(self) -> bool:
         """Return whether one row serves all output rows."""
-        return self.rows.size == 1 and self.rows.out > 1
+        return _broadcasts(self.rows)
 
     @property
     def broadcasts_cols(self) -> bool:
         """Return whether one column serves all output columns."""
-        return self.cols.size == 1 and self.cols.out > 1
+        return _broadcasts(self.cols)
 
     @property
     def bytes_read(self) -> int:
@@ -54,6 +55,10 @@ class Source:
         rows = 1 if self.broadcasts_rows else self.rows.elements_read
         cols = 1 if self.broadcasts_cols else self.cols.elements_read
         return rows * cols * self.border.channels * self.border.item
+
+
+def _broadcasts(axis: Axis) -> bool:
+    return axis.size == 1 < axis.out and axis.kernel == 1
 
 
 def same_extent(border: Border, target: Border) -> Source:

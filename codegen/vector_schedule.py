@@ -6,7 +6,8 @@ exposed first load and last store. Fewer, larger tiles win until the exposed end
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import lru_cache
 
 from codegen.schedule import Schedule
 from codegen.tiles import align
@@ -18,17 +19,18 @@ FIELD_LIMIT = 65535
 PIXEL_STRIDE_LIMIT = 65535
 
 
-def schedules(shapes: Sequence[VectorShape], passes: int, npu: NpuConfig) -> list[Schedule]:
-    """Return schedules legal for all of `shapes` (one kernel's parts), cheapest first.
+@lru_cache(maxsize=1024)
+def schedules(shape: VectorShape, passes: int, npu: NpuConfig) -> tuple[Schedule, ...]:
+    """Return the legal candidate schedules, cheapest estimate first.
 
     `passes`: vector passes per output element.
     """
-    legal = [s for s in _candidates(shapes, npu) if all(_fits(x, s, npu) for x in shapes)]
-    return sorted(legal, key=lambda s: sum(_estimate(x, s, passes, npu) for x in shapes))
+    legal = [s for s in dict.fromkeys(_candidates(shape, npu)) if is_legal(shape, s, npu)]
+    return tuple(sorted(legal, key=lambda s: _estimate(shape, s, passes, npu)))
 
 
-def _candidates(shapes: Sequence[VectorShape], npu: NpuConfig) -> Iterator[Schedule]:
-    height, width, channels = (max(axis) for axis in zip(*(s.extent for s in shapes), strict=True))
+def _candidates(shape: VectorShape, npu: NpuConfig) -> Iterator[Schedule]:
+    height, width, channels = shape.extent
     for tile_c in _halvings(channels, npu.lanes):
         for tile_w in _halvings(width, 1):
             for tile_h in _halvings(height, 1):
@@ -58,7 +60,8 @@ def spm_bytes(shape: VectorShape, s: Schedule) -> int:
     return total + align(s.out_buffers * _volume(out) * shape.target.item)
 
 
-def _fits(shape: VectorShape, s: Schedule, npu: NpuConfig) -> bool:
+def is_legal(shape: VectorShape, s: Schedule, npu: NpuConfig) -> bool:
+    """Return whether the kernel fits SPM and the fields."""
     tiles = [in_tile(source, s, shape.extent[2]) for source in shape.sources]
     tiles.append((s.tile_h, s.tile_w, s.tile_oc))
     items = [source.border.item for source in shape.sources] + [shape.target.item]

@@ -158,6 +158,16 @@ def best_schedule(operator: Operator, npu: NpuConfig) -> Schedule:
     return schedules[0]
 
 
+def illegal_schedule(operator: Operator, schedule: Schedule, npu: NpuConfig) -> ScheduleError:
+    """Return the error of a schedule that the operator cannot have on `npu`."""
+    return ScheduleError(
+        f"{operator.name}: schedule is not legal on {npu.name}",
+        seen=schedule.describe(),
+        limit=f"SPM {npu.spm_kib} KiB, ACC {npu.acc_kib} KiB",
+        fix="choose one of the operator's schedules",
+    )
+
+
 def kernel_name(operator: Operator, schedule: Schedule) -> str:
     """Return a C identifier for the operator's kernel: kind, output shape and a short hash."""
     key = hashlib.sha256(repr((operator.signature(), schedule)).encode()).hexdigest()[:8]

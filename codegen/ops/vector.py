@@ -6,13 +6,13 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
+from codegen import vector_schedule
 from codegen.expr import ExprLike
 from codegen.kernel import STANDARD_PARAMS, Comment, Instr, Kernel, spm_fields
-from codegen.ops.base import Operator, Work, kernel_name
-from codegen.schedule import Schedule, ScheduleError
+from codegen.ops.base import Operator, Work, illegal_schedule, kernel_name
+from codegen.schedule import Schedule
 from codegen.tiles import Axis, Span
 from codegen.vector_kernel import Operand, VectorKernel, VectorShape, VectorStep
-from codegen.vector_schedule import schedules, spm_bytes
 from runtime_sim.npu import NpuConfig
 
 
@@ -44,12 +44,13 @@ class VectorOperator(Operator):
 
     def schedules(self, npu: NpuConfig) -> list[Schedule]:
         """Return the legal schedules, best estimate first."""
-        return schedules((self.shape(),), self.passes, npu)
+        return list(vector_schedule.schedules(self.shape(), self.passes, npu))
 
     def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
         """Return the kernel of a legal schedule."""
         shape = self.shape()
-        check_fits(self, spm_bytes(shape, schedule), schedule, npu)
+        if not vector_schedule.is_legal(shape, schedule, npu):
+            raise illegal_schedule(self, schedule, npu)
         body = VectorKernel(shape, schedule, self.emit).body()
         constants = ("params",) if shape.params_bytes else ()
         inputs = tuple(f"in{index}" for index in range(len(shape.sources)))
@@ -68,16 +69,6 @@ class VectorOperator(Operator):
         return Work(
             vector_elements=elements * self.passes,
             dram_bytes=sum(math.ceil(size / burst) * burst for size in sizes),
-        )
-
-
-def check_fits(operator: Operator, needed: int, schedule: Schedule, npu: NpuConfig) -> None:
-    """Raise ScheduleError if a schedule needs more scratchpad than there is."""
-    if needed > npu.spm_bytes:
-        raise ScheduleError(
-            f"{operator.name}: schedule is not legal on {npu.name}",
-            seen=f"{schedule.describe()} needs {needed} bytes",
-            limit=f"{npu.spm_bytes} bytes of SPM",
         )
 
 

@@ -16,12 +16,12 @@ from codegen.conv_plan import RECORD_BYTES, ConvShape
 from codegen.convolution import ConvKernel
 from codegen.graph import QuantParams, Tensor, quant_of
 from codegen.kernel import Kernel
-from codegen.ops.base import Arrays, Constraint, Operator, Work, kernel_name
+from codegen.ops.base import Arrays, Constraint, Operator, Work, illegal_schedule, kernel_name
 from codegen.ops.constraints import extents, padding_sizes, rounding_available, window_sizes
 from codegen.ops.draw import CaseSource
 from codegen.quantization import Requant, real_input, real_output
 from codegen.reference import Slide
-from codegen.schedule import Schedule, ScheduleError
+from codegen.schedule import Schedule
 from codegen.tiles import Axis
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
@@ -96,12 +96,7 @@ class WindowOperator(Operator):
         """Return the kernel of a legal schedule."""
         shape = self.shape()
         if not conv_schedule.is_legal(shape, schedule, npu):
-            raise ScheduleError(
-                f"{self.name}: schedule is not legal on {npu.name}",
-                seen=schedule.describe(),
-                limit=f"SPM {npu.spm_kib} KiB, ACC {npu.acc_kib} KiB",
-                fix="choose one of the operator's schedules",
-            )
+            raise illegal_schedule(self, schedule, npu)
         name = kernel_name(self, schedule)
         return ConvKernel(shape, schedule, npu).build(name, f"{self.kind} {self.describe()}")
 
