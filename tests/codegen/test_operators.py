@@ -1,0 +1,126 @@
+"""Every operator, drawn at random: reference = assembled stream = compiled C, verified and timed.
+
+Operators are found by themselves, so a new one is tested as soon as its file is there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from codegen.borders import border_of
+from codegen.ops import operators
+from codegen.ops.base import Operator
+from codegen.ops.concat import Concat
+from codegen.ops.conv2d import Conv2D
+from codegen.ops.convert import Convert
+from codegen.ops.depthwise import DepthwiseConv2D
+from codegen.ops.eltwise import Eltwise
+from codegen.ops.pool import AveragePool, Pool
+from codegen.ops.window import WindowOperator
+from tests.codegen.drawn import NPUS, draw_case
+from tests.codegen.harness import Case, check_all
+
+CASES = {"conv2d": 26, "depthwise": 15, "convert": 24, "graph": 15, "reshape": 3}
+OTHERS = 12
+KINDS = (*operators(), "graph")
+
+
+def drawn(kind: str, npu: str) -> list[Case]:
+    """Return the cases of one kind on one NPU."""
+    count = CASES.get(kind, OTHERS)
+    place = KINDS.index(kind), list(NPUS).index(npu)
+    return [draw_case(kind, NPUS[npu], (*place, index)) for index in range(count)]
+
+
+@pytest.mark.parametrize("npu", NPUS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_operator(kind: str, npu: str) -> None:
+    check_all(drawn(kind, npu))
+
+
+def _features(case: Case) -> Iterator[str]:
+    yield f"stripes {min(case.stripes, 2)}"
+    for schedule in case.schedules.values():
+        yield schedule.order
+        yield f"weights {schedule.weights}"
+        yield f"unroll {schedule.unroll}"
+        yield f"buffers {min(schedule.in_buffers, 2)}"
+        yield schedule.micro_kernel
+    for operator in case.graph.operators:
+        mode = operator.rounding_mode
+        yield f"{operator.kind} {mode.name if mode is not None else 'exact'}"
+        yield from _operator_features(operator, case)
+
+
+def _operator_features(operator: Operator, case: Case) -> Iterator[str]:
+    if isinstance(operator, WindowOperator):
+        yield from _window_features(operator, case)
+    if isinstance(operator, Eltwise):
+        yield f"eltwise {operator.op.name}"
+        a, b = (tensor.hwc for tensor in operator.inputs)
+        yield from (f"broadcast {axis}" for axis, n, m in zip("HWC", a, b) if m == 1 < n)
+    if isinstance(operator, Pool):
+        yield f"{operator.kind} padding {max(operator.padding) > 0}"
+        yield f"{operator.kind} global {operator.window == operator.inputs[0].hwc[:2]}"
+    if isinstance(operator, AveragePool):
+        yield f"include_pad {operator.include_pad}"
+    if isinstance(operator, Convert):
+        layouts = (border_of(tensor).planar for tensor in operator.tensors)
+        yield " ".join(("convert", operator.mode, *("NCHW" if p else "NHWC" for p in layouts)))
+    if isinstance(operator, Concat):
+        yield f"concat {'HWC'[operator.axis]}"
+
+
+def _window_features(operator: WindowOperator, case: Case) -> Iterator[str]:
+    shape, weight = operator.shape(), operator.weight
+    yield f"{shape.a_type} x {shape.w_type}"
+    yield f"kernel {weight.shape[1]}"
+    yield f"square {weight.shape[1] == weight.shape[2]}"
+    yield f"weight zero points {'vector' if shape.vector_zero_points else 'one'}"
+    yield f"from {shape.source.dtype} {shape.source.layout}"
+    yield f"to {shape.target.dtype} {shape.target.layout}"
+    yield f"clamp {operator.requant.high - operator.requant.low < 255}"
+    for axis in (shape.rows, shape.cols):
+        after = (axis.out - 1) * axis.stride + axis.reach - axis.pad - axis.size
+        yield f"stride {axis.stride}"
+        yield f"dilation {axis.dilation}"
+        yield f"pads {'even' if axis.pad == after else 'uneven'}"
+    schedule = case.schedules[operator.name]
+    if isinstance(operator, DepthwiseConv2D):
+        yield f"multiplier {operator.multiplier}"
+    elif isinstance(operator, Conv2D):
+        yield f"grouped {operator.groups > 1}"
+        yield f"depth tiles {schedule.tile_ic < shape.group_in}"
+
+
+EXPECTED = [
+    *(f"conv2d {mode}" for mode in ("SINGLE_UP", "TFLITE_DOUBLE", "TFLITE_RUY", "HALF_AWAY_F64",
+                                    "FLOAT_RNE", "TONEAREST")),
+    *(f"{a} x {w}" for a in ("int8", "uint8") for w in ("int8", "uint8")),
+    *(f"kernel {size}" for size in range(1, 8)), "square False",
+    *(f"stride {stride}" for stride in (1, 2, 3)), *(f"dilation {d}" for d in (1, 2, 3)),
+    "pads even", "pads uneven", "weight zero points one", "weight zero points vector",
+    *(f"{way} {form}" for way in ("from", "to") for form in
+      ("float32 NHWC", "float32 NCHW", "int8 NHWC", "int8 NCHW", "uint8 NHWC", "uint8 NCHW")),
+    "clamp True", "clamp False", "grouped True", "depth tiles True", "packed_taps",
+    *(f"multiplier {m}" for m in (1, 2, 3, 4)),
+    *(f"eltwise {op}" for op in ("ADD", "SUB", "MUL", "MIN", "MAX")),
+    *(f"broadcast {axis}" for axis in "HWC"), *(f"concat {axis}" for axis in "HWC"),
+    *(f"{kind} {what} True" for kind in ("max_pool", "average_pool")
+      for what in ("padding", "global")), "include_pad True", "include_pad False",
+    *(f"convert {mode} {a} {b}" for mode in ("move", "quantize", "dequantize", "rescale")
+      for a in ("NHWC", "NCHW") for b in ("NHWC", "NCHW")),
+    "stripes 1", "stripes 2", "spatial_outer", "channel_outer", "weights resident",
+    "weights stream", "unroll 1", "unroll 2", "unroll 3", "buffers 1", "buffers 2",
+]  # fmt: skip
+
+
+def test_cases_cover_what_they_should() -> None:
+    cases = [case for kind in KINDS for npu in NPUS for case in drawn(kind, npu)]
+    assert len(cases) >= 500
+    found = Counter(feature for case in cases for feature in _features(case))
+    rare = [feature for feature in EXPECTED if found[feature] < 3]
+    assert rare == []
