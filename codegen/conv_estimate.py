@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from codegen.borders import Border
 from codegen.conv_plan import RECORD_BYTES, ConvLayout, ConvShape
 from codegen.schedule import Schedule
+from codegen.tiles import Axis
 from runtime_sim.npu import Memory, NpuConfig
 
 COMMAND_CONTROLLER_CYCLES = {"LOAD": 35, "STORE": 30, "CONV": 50, "REQUANT": 40, "CONVERT": 30}
@@ -23,8 +25,7 @@ COMMAND_CONTROLLER_CYCLES = {"LOAD": 35, "STORE": 30, "CONV": 50, "REQUANT": 40,
 
 def estimate(shape: ConvShape, s: Schedule, npu: NpuConfig) -> float:
     """Return the estimated cycles of a schedule on one image."""
-    step = _average_step(shape, s, npu)
-    return step.resident_total() if s.weights == "resident" else step.streamed_total()
+    return _average_step(shape, s, npu).total(s.weights == "resident")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class _AverageStep:
 
     spatial: int
     channels: int
+    channel_outer: bool
     reloads_input: bool
     array: float
     vector: float
@@ -47,26 +49,24 @@ class _AverageStep:
     overlaps_dma: bool
     overlaps_vector: bool
 
-    def resident_total(self) -> float:
-        """Return the total where each weight tile is loaded once, before its first use."""
-        start = self.latency + self.load + self.convert_in + self.weights + self.params
-        n = self.channels
-        if self.reloads_input:
-            first = self._slowest(n, n * self.load + self.all_weights)
-            return (
-                start + first + (self.spatial - 1) * self._slowest(n, n * self.load) + self._drain()
-            )
-        first = self._slowest(n, self.load + self.all_weights)
-        return start + first + (self.spatial - 1) * self._slowest(n, self.load) + self._drain()
+    def total(self, resident: bool) -> float:
+        """Return the cycles of all steps: the first loads alone, then loops of overlapped steps.
 
-    def streamed_total(self) -> float:
-        """Return the total where weights come tile by tile, overlapping the steps before."""
+        A loop is the steps of a spatial tile, or of a channel tile where that is the outer one;
+        the first loop finds its first input and weight tile loaded, and loads resident weights.
+        """
         start = self.latency + self.load + self.convert_in + self.weights + self.params
-        n = self.channels
-        if self.reloads_input:
-            group = self._slowest(self.spatial, self.spatial * self.load + self.weights)
-            return start + n * group + self._drain()
-        return start + self.spatial * self._slowest(n, self.load + n * self.weights) + self._drain()
+        loaded = self.load + self.weights
+        if self.channel_outer:
+            loops, steps = self.channels, self.spatial
+            first = loads = steps * self.load + self.weights
+        else:
+            loops, steps = self.spatial, self.channels
+            loads = (steps if self.reloads_input else 1) * self.load
+            first = loads + self.all_weights
+            loads += 0 if resident else self.all_weights
+        rest = (loops - 1) * self._slowest(steps, loads)
+        return start + self._slowest(steps, first - loaded) + rest + self._drain()
 
     def _slowest(self, steps: int, loads: float) -> float:
         """Return the cycles of `steps` steps that load for `loads` cycles."""
@@ -92,7 +92,7 @@ def _average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep
     reloads = shape.depthwise or s.order == "channel_outer"
     weight_tile = shape.depth * shape.target.channels / at.channel_tiles
     weights = _transfer(weight_tile / at.depth_tiles, memory) * at.depth_tiles
-    load = _box(shape.source, _input_extent(shape, s, at, row_tiles), memory)
+    load = _box(shape.source, _input_extent(shape, s, at), memory)
     volume = out[0] * out[1] * out[2]
     converted = at.in_bytes / npu.lanes if at.converts_in else 0
     buffers = min(s.in_buffers, s.out_buffers)
@@ -102,6 +102,7 @@ def _average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep
     return _AverageStep(
         spatial=spatial,
         channels=at.channel_tiles,
+        channel_outer=s.order == "channel_outer",
         reloads_input=reloads,
         array=_array_cycles(shape, s, at, npu),
         vector=volume * (2 if at.converts_out else 1) / npu.lanes,
@@ -122,19 +123,23 @@ def _mean_channels(shape: ConvShape, at: ConvLayout) -> float:
     return shape.target.channels / at.channel_tiles
 
 
-def _input_extent(
-    shape: ConvShape, s: Schedule, at: ConvLayout, row_tiles: int
-) -> tuple[float, float, float]:
+def _input_extent(shape: ConvShape, s: Schedule, at: ConvLayout) -> tuple[float, float, float]:
     """Return the mean (rows, columns, channels) of an input tile, halo included."""
-    height = min(
-        shape.rows.size, (shape.rows.out / row_tiles - 1) * shape.rows.stride + shape.rows.reach
-    )
-    width = min(
-        shape.cols.size, (shape.cols.out / at.col_tiles - 1) * shape.cols.stride + shape.cols.reach
-    )
+    height, width = _mean_window(shape.rows, s.tile_h), _mean_window(shape.cols, s.tile_w)
     if shape.depthwise:
         return height, width, shape.source.channels / at.channel_tiles
     return height, width, shape.source.channels
+
+
+@lru_cache(maxsize=4096)
+def _mean_window(axis: Axis, tile: int) -> float:
+    """Return the mean input extent of an axis' tiles; padding is not loaded."""
+    total, count = 0, -(-axis.out // tile)
+    for index in range(count):
+        first, last = index * tile, min(axis.out, (index + 1) * tile) - 1
+        start = max(0, first * axis.stride - axis.pad)
+        total += min(axis.size, last * axis.stride - axis.pad + axis.reach) - start
+    return total / count
 
 
 def _transfer(size: float, memory: Memory) -> float:

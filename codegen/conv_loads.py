@@ -25,7 +25,8 @@ class ConvLoads(ConvPlan):
     def load(self, t: Expr) -> tuple[Node, ...]:
         """Return the loads that step `t` needs and no earlier step has made."""
         nodes = self.load_input(t)
-        if self.s.weights == "stream" and self.channel_outer:
+        lone = self.s.weights == "stream" and self.s.weight_buffers == 1
+        if lone and self.channel_outer:
             first = less(self.step(t).spatial, 1)
             nodes += (Guard(first, (self.load_weights(self.step(t).channel, as_expr(0)),)),)
         return nodes
@@ -126,11 +127,22 @@ class ConvLoads(ConvPlan):
         if self.s.weights == "resident":
             return self._prefetch_resident(step, i)
         if self.channel_outer:
-            return ()
+            return self._prefetch_channel(step)
         use = step.t * self.at.depth_tiles + i
         if self.s.weight_buffers == 1:
             return (Guard(less(0, use), (self.stream_weights(use),)),)
         return (Guard(less(use + 1, self.weights.total), (self.stream_weights(use + 1),)),)
+
+    def _prefetch_channel(self, step: Step) -> tuple[Node, ...]:
+        """Return the load of the next channel tile's weights, as the current tile begins.
+
+        A lone buffer has to wait for the tile's end: `load` fills it.
+        """
+        following = step.channel + 1
+        if self.s.weight_buffers == 1 or self.at.channel_tiles == 1:
+            return ()
+        wanted = less(step.spatial, 1) * less(following, self.at.channel_tiles)
+        return (Guard(wanted, (self.load_weights(following, as_expr(0)),)),)
 
     def _prefetch_resident(self, step: Step, i: Expr) -> tuple[Node, ...]:
         depth_tiles = self.at.depth_tiles
