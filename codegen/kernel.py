@@ -17,9 +17,9 @@ STANDARD_PARAMS = (
     "row_begin", "row_end", "spm", "acc", "sem", "flags",
     "in_spm", "in_ring", "out_spm", "out_ring",
 )  # fmt: skip
-"""Every kernel takes these: the output rows to make, its base addresses in SPM (bytes) and ACC
-(elements), its first semaphore, flags, and where a resident input or a kept output lives (SPM
-address and ring rows). DRAM bases and scalars such as zero points follow by name."""
+"""Every kernel takes these: the output rows to make (at least one), its base addresses in SPM
+(bytes) and ACC (elements), its first semaphore, flags, and where a resident input or a kept output
+lives (SPM address and ring rows). DRAM bases and scalars such as zero points follow by name."""
 
 FLAG_INPUT_RESIDENT = 1
 FLAG_WEIGHTS_LOADED = 2

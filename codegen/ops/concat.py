@@ -19,6 +19,7 @@ from codegen.ops.constraints import (
 )
 from codegen.ops.convert import Convert, rescale_reference, rescale_values
 from codegen.ops.draw import CONVERTIBLE_MODES, CaseSource
+from codegen.quantization import real_scale
 from codegen.schedule import Schedule, ScheduleError
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
@@ -64,9 +65,9 @@ class Concat(Operator):
         for _ in range(source.integer(0, 3)):
             shape = list(first.hwc)
             shape[axis] = source.pick(shape[axis], source.integer(1, 9))
-            inputs.append(source.input(tuple(shape[4 - len(first.shape) :])))
+            inputs.append(source.input(tuple(shape[4 - len(first.shape) :]), real_scale(first)))
             sizes[axis] += shape[axis]
-        result = source.tensor(tuple(sizes[4 - len(first.shape) :]))
+        result = source.tensor(tuple(sizes[4 - len(first.shape) :]), None, real_scale(first))
         profile = source.profile(CONVERTIBLE_MODES)
         return cls(
             name=source.name(cls.kind), inputs=tuple(inputs), outputs=(result,), axis=axis,

@@ -13,7 +13,13 @@ from codegen.borders import border_of
 from codegen.conv_plan import ConvShape
 from codegen.ops.base import Constraint
 from codegen.ops.draw import CaseSource
-from codegen.ops.window import CONSTRAINTS, WindowOperator, draw_weights, draw_window
+from codegen.ops.window import (
+    CONSTRAINTS,
+    WindowOperator,
+    calibrated,
+    draw_weights,
+    draw_window,
+)
 from codegen.reference import Slide
 from codegen.schedule import Schedule
 from codegen.tiles import Axis
@@ -45,7 +51,8 @@ class Conv2D(WindowOperator):
         out_c = source.pick(1, 2, 3, 5) * groups if groups > 1 else source.channels()
         weight = (out_c, rows.kernel, cols.kernel, x.hwc[2] // groups)
         fields = draw_weights(source, x, weight, (rows.out, cols.out, out_c))
-        return cls(name=source.name(cls.kind), groups=groups, **window, **fields)
+        draft = cls(name=source.name(cls.kind), groups=groups, **window, **fields)
+        return calibrated(source, draft)
 
     def shape(self) -> ConvShape:
         """Return what the kernel's code depends on."""

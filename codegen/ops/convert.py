@@ -71,7 +71,10 @@ class Convert(VectorOperator):
     def draw(cls, source: CaseSource) -> Convert:
         """Return a random move, quantisation, dequantisation or rescaling between layouts."""
         name, x = source.name(cls.kind), source.image()
-        y = replace(source.tensor(x.shape[1:]), layout=_layout(source, source.border_out))
+        y = replace(
+            source.tensor(x.shape[1:], None, real_scale(x)),
+            layout=_layout(source, source.border_out),
+        )
         mode = source.pick("move", "quantize", "dequantize", "rescale")
         if not source.given:
             x = replace(x, layout=_layout(source, source.border_in))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from codegen.ops.conv2d import Conv2D
 from codegen.ops.draw import CaseSource
-from codegen.ops.window import draw_weights
+from codegen.ops.window import calibrated, draw_weights
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -24,7 +24,8 @@ class Dense(Conv2D):
         x = source.given[0] if source.given else source.tensor((*rows, inner))
         shape = (*x.shape[1:-1], outer)
         weight = (outer, 1, 1, x.shape[-1])
-        return cls(name=source.name(cls.kind), **draw_weights(source, x, weight, shape))
+        fields = draw_weights(source, x, weight, shape)
+        return calibrated(source, cls(name=source.name(cls.kind), **fields))
 
     def describe(self) -> str:
         """Return K -> N."""

@@ -14,7 +14,7 @@ from codegen.ops.base import Constraint, Operator
 from codegen.ops.constraints import WINDOW_MAX
 from codegen.ops.conv2d import Conv2D
 from codegen.ops.draw import CaseSource
-from codegen.ops.window import CONSTRAINTS, draw_weights, draw_window
+from codegen.ops.window import CONSTRAINTS, calibrated, draw_weights, draw_window
 from codegen.reference import Slide
 from codegen.schedule import Schedule
 from runtime_sim.npu import NpuConfig
@@ -50,7 +50,7 @@ class DepthwiseConv2D(Conv2D):
         channels = x.hwc[2] * source.pick(1, 1, 2, 3, 4)
         weight = (channels, rows.kernel, cols.kernel, 1)
         fields = draw_weights(source, x, weight, (rows.out, cols.out, channels))
-        return cls(name=source.name(cls.kind), **window, **fields)
+        return calibrated(source, cls(name=source.name(cls.kind), **window, **fields))
 
     @property
     def multiplier(self) -> int:

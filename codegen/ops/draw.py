@@ -29,8 +29,8 @@ CONVERTIBLE_MODES = tuple(mode for mode in Rounding if mode != Rounding.HALF_AWA
 class CaseSource:
     """Draws the parts of an operator.
 
-    `given`: tensors that the operator may read, the first one as its first input. `float_in` and
-    `float_out`: whether inputs and outputs may have border forms (float32, planes).
+    `given`: tensors that the operator may read, the first one as its first input. `border_in` and
+    `border_out`: whether inputs and outputs may have border forms (float32, planes).
     """
 
     random: np.random.Generator
@@ -64,25 +64,32 @@ class CaseSource:
         """Return a number of channels: few, odd, or around array sizes."""
         return self.pick(1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 24, 32, 33, 40, 64, 70)
 
-    def quant(self, dtype: str) -> QuantParams:
-        """Return quantisation parameters for an integer type."""
+    def quant(self, dtype: str, near: float | None = None) -> QuantParams:
+        """Return quantisation parameters for an integer type, mostly with a scale `near` one."""
         low, high = INTEGER_LIMITS[dtype]
-        zero_point = self.pick(0 if low < 0 else 128, low, high, self.integer(low, high))
+        middle = (low + high + 1) // 2
+        zero_point = self.integer(middle - 30, middle + 30)
+        if self.chance(0.3):
+            zero_point = self.pick(middle, low, high, self.integer(low, high))
         scale = self.pick(2.0 ** self.integer(-9, 0), self.real(0.001, 1.5))
+        if near is not None and self.chance(0.9):
+            scale = self.real(near * 0.4, near * 2)
         return QuantParams(scale, zero_point)
 
-    def tensor(self, shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
-        """Return an integer tensor of a shape without its leading 1."""
+    def tensor(
+        self, shape: tuple[int, ...], dtype: str | None = None, near: float | None = None
+    ) -> Tensor:
+        """Return an integer tensor of a shape without its leading 1; `near`: see `quant`."""
         chosen = dtype or self.pick(*INTEGERS)
-        return Tensor(self.name("t"), (1, *shape), chosen, self.quant(chosen))
+        return Tensor(self.name("t"), (1, *shape), chosen, self.quant(chosen, near))
 
-    def input(self, shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
-        """Return a tensor to read: a given one of that shape and type, or a new one."""
+    def input(self, shape: tuple[int, ...], near: float) -> Tensor:
+        """Return a tensor to read: a given one of that shape, or a new one."""
         for tensor in self.given[1:]:
-            fits = tensor.shape == (1, *shape) and tensor.dtype in (dtype or INTEGERS)
+            fits = tensor.shape == (1, *shape) and tensor.dtype in INTEGERS
             if fits and tensor.layout == "NHWC" and self.chance(0.7):
                 return tensor
-        return self.tensor(shape, dtype)
+        return self.tensor(shape, None, near)
 
     def image(self, rows: int = 20, cols: int = 20, channels: int | None = None) -> Tensor:
         """Return the first input: the first given tensor, or a new (H, W, C) one."""
@@ -107,21 +114,22 @@ class CaseSource:
         low, high = INTEGER_LIMITS[dtype]
         if self.chance(0.6):
             return low, high
-        bounds = sorted((self.integer(low, high), self.integer(low, high)))
-        return bounds[0], bounds[1]
+        middle = (low + high) // 2
+        return self.integer(low, middle), self.integer(middle, high)
 
-    def requant(self, channels: int, spread: float, quant: QuantParams, dtype: str) -> Requant:
-        """Return a requantisation of accumulators that spread by about `spread`."""
-        count = channels if self.chance(0.8) else 1
-        real = self.random.uniform(0.3, 3, count) * 50 / spread
+    def requant(self, spread: NDArray[np.float64], quant: QuantParams, dtype: str) -> Requant:
+        """Return a requantisation of accumulators that spread by about `spread` per channel."""
+        if self.chance(0.2):
+            spread = spread.max(keepdims=True)
+        real = self.random.uniform(0.5, 2, len(spread)) * 40 / np.maximum(spread, 1)
         if self.chance(0.1):
-            real = real * 2.0 ** self.integer(-12, 12)
+            real = real * 2.0 ** self.integer(-10, 10)
         return Requant(self.scaling(real), quant.zero_point, *self.clamp(dtype), dtype)
 
     def scaling(self, real: NDArray[np.float64]) -> Scaling:
         """Return a scaling in any rounding mode; some scales are zero."""
         if self.chance(0.1):
-            real = np.where(self.random.random(len(real)) < 0.3, 0.0, real)
+            real = np.where(self.random.random(len(real)) < 0.2, 0.0, real)
         return scaling(self.pick(*Rounding), real)
 
     def axis(self, size: int, kernels: Sequence[int], dilations: Sequence[int] = (1,)) -> Axis:

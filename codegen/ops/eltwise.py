@@ -65,8 +65,11 @@ class Eltwise(VectorOperator):
         """Return a random operation; the second operand broadcasts along any axes."""
         a = source.image()
         shape = tuple(1 if source.chance(0.2) else size for size in a.shape[1:])
-        b, out = source.input(shape), source.tensor(a.shape[1:])
         op, profile = source.pick(*EltwiseOp), source.profile(CONVERTIBLE_MODES)
+        scale = real_scale(a)
+        b = source.input(shape, scale)
+        near = scale * real_scale(b) * 60 if op == EltwiseOp.MUL else scale
+        out = source.tensor(a.shape[1:], None, near)
         clamp = source.clamp(out.dtype)
         return eltwise(source.name(cls.kind), op, (a, b, out), profile, clamp)
 

@@ -142,7 +142,7 @@ class AveragePool(Pool):
         """Return a random average, padding counted or not, or a global one."""
         x = source.image()
         fields, shape = draw_pool(source, x)
-        result = source.tensor(shape)
+        result = source.tensor(shape, None, real_scale(x) / 2)
         fields |= {"name": source.name(cls.kind), "outputs": (result,)}
         fields |= {"include_pad": source.chance(0.4)}
         return average_pool(fields, source.profile(), source.clamp(result.dtype))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,12 +149,16 @@ class WindowOperator(Operator):
 
     def reference(self, *inputs: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return the output; see `codegen.reference`."""
-        x = real_input(inputs[0], self.inputs[0], self.a_type) - self.in_zero_point
+        x = real_input(inputs[0], self.inputs[0], self.a_type)
+        sums = self.centred_sums(x) + self.bias.astype(np.int64)
+        return real_output(self.requant.reference(sums), self.outputs[0])
+
+    def centred_sums(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the reference's sums of integer (H, W, C) activations, without bias."""
         zero_points = np.broadcast_to(self.weight_zero_point, (len(self.bias),))
         w = self.weight.astype(np.int64) - zero_points[:, None, None, None]
-        sums = self.sums(x, w, *(slide(axis) for axis in self.axes()))
-        result = self.requant.reference(sums + self.bias.astype(np.int64))
-        return real_output(result, self.outputs[0])
+        rows, cols = self.axes()
+        return self.sums(x - self.in_zero_point, w, slide(rows), slide(cols))
 
 
 def slide(axis: Axis) -> Slide:
@@ -178,29 +182,44 @@ def _compulsory_bytes(shape: ConvShape, npu: NpuConfig) -> int:
 # --- cases --------------------------------------------------------------------------------------
 
 
+W = TypeVar("W", bound="WindowOperator")
+
+
 def draw_weights(
     source: CaseSource, x: Tensor, weight_shape: tuple[int, int, int, int], out: tuple[int, ...]
 ) -> dict[str, Any]:
-    """Return the fields of a WindowOperator that reads `x` and makes (H, W, C) or (M, C) `out`."""
-    channels, kernel_h, kernel_w, inner = weight_shape
+    """Return the fields of a WindowOperator that reads `x` and makes (H, W, C) or (M, C) `out`.
+
+    Bias and scale are only drafts: see `calibrated`.
+    """
+    channels = weight_shape[0]
     w_type = source.pick("int8", "int8", "uint8")
     low, high = INTEGER_LIMITS[w_type]
     zero_points = np.array([source.pick(0, source.integer(low, high))])
     if source.chance(0.25):
         zero_points = source.random.integers(low, high + 1, channels)
     result = source.tensor(out)
-    spread = 5500 * math.sqrt(kernel_h * kernel_w * inner)
-    assert x.quant is not None and result.quant is not None
     return {
         "inputs": (source.border(x, source.border_in),),
         "outputs": (source.border(result, source.border_out),),
         "weight": source.integers(weight_shape, w_type),
-        "bias": source.random.normal(0, spread, channels).astype(np.int32),
-        "requant": source.requant(channels, spread, result.quant, result.dtype),
-        "in_zero_point": x.quant.zero_point,
+        "bias": np.zeros(channels, np.int32),
+        "requant": source.requant(np.ones(channels), quant_of(result), result.dtype),
+        "in_zero_point": quant_of(x).zero_point,
         "weight_zero_point": zero_points,
         "a_type": x.dtype,
     }
+
+
+def calibrated(source: CaseSource, draft: W) -> W:
+    """Return the operator with a bias and scales that spread its results over their type."""
+    images = source.integers((6, *draft.inputs[0].hwc), draft.a_type).astype(np.int64)
+    sums = np.concatenate([draft.centred_sums(x).reshape(-1, len(draft.bias)) for x in images])
+    spread = sums.std(axis=0) + np.abs(sums - sums.mean(axis=0)).mean() / 4 + 1
+    offset = source.random.normal(0, 1, len(spread)) * spread / 2
+    bias = np.clip(offset - sums.mean(axis=0), -(2**31), 2**31 - 1).astype(np.int32)
+    quant, dtype = quant_of(draft.outputs[0]), draft.requant.dtype
+    return replace(draft, bias=bias, requant=source.requant(spread, quant, dtype))
 
 
 def draw_window(source: CaseSource, x: Tensor, kernels: tuple[int, ...]) -> dict[str, Any]:
