@@ -22,8 +22,9 @@ from codegen.ops.base import Operator
 from codegen.program import NpuProgram, build_program
 from codegen.schedule import Schedule
 from runtime_sim.isa.codec import Words
-from runtime_sim.machine import Machine
+from runtime_sim.machine import Machine, Trace
 from runtime_sim.npu import NpuConfig
+from runtime_sim.plan import Planned
 from runtime_sim.timing import Timeline, simulate
 from runtime_sim.verify import verify
 from tests.codegen.streams import assert_equal_streams
@@ -101,24 +102,32 @@ def check_stream(case: Case, program: NpuProgram, words: Words) -> Timeline:
     first_output = 2 + len(case.graph.inputs)
     outputs = range(first_output, first_output + len(case.graph.outputs))
     verify(words, case.npu, sizes, outputs)
-    results = execute(case, program, words)
-    for tensor, expected, found in zip(case.graph.outputs, reference(case), results, strict=True):
-        if expected.tobytes() != found.tobytes():
-            np.testing.assert_array_equal(found, expected, err_msg=tensor.name)
+    wanted = reference(case)
+    for how, trace in (("as planned", None), ("command by command", _no_trace)):
+        results = execute(case, program, words, trace)
+        for tensor, expected, found in zip(case.graph.outputs, wanted, results, strict=True):
+            if expected.tobytes() != found.tobytes():
+                np.testing.assert_array_equal(found, expected, err_msg=f"{tensor.name}, {how}")
     timeline = simulate(words, case.npu)
     bound = sum(layer.operator.work(case.npu).cycles(case.npu) for layer in program.layers)
     assert timeline.total >= bound, f"{timeline.total} cycles, below the bound of {bound}"
     return timeline
 
 
-def execute(case: Case, program: NpuProgram, words: Words) -> list[NDArray[np.generic]]:
+def _no_trace(command: Planned, memories: Sequence[object]) -> None:
+    """Watch nothing: a machine with a trace runs every command by itself."""
+
+
+def execute(
+    case: Case, program: NpuProgram, words: Words, trace: Trace | None = None
+) -> list[NDArray[np.generic]]:
     """Run a stream on memories full of rubbish; returns the outputs."""
     regions = {0: program.constants, 1: np.full(program.arena_bytes, 0xA5, np.uint8)}
     expected = reference(case)
     results = [np.full(array.nbytes, 0x5A, np.uint8) for array in expected]
     inputs = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in case.inputs]
     regions |= {2 + index: data for index, data in enumerate([*inputs, *results])}
-    Machine(case.npu).execute(words, regions)
+    Machine(case.npu).execute(words, regions, trace=trace)
     return [r.view(e.dtype).reshape(e.shape) for r, e in zip(results, expected, strict=True)]
 
 
