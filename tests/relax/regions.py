@@ -1,4 +1,4 @@
-"""Run a model through the Relax door, and evaluate its regions with the NumPy references."""
+"""Run a model through the Relax door, and find its regions."""
 
 from __future__ import annotations
 
@@ -32,15 +32,6 @@ def region_graphs(mod: tvm.IRModule, npu: str = "vnpu-256") -> list[NpuGraph]:
         build_graph(label, function, profile(annotated.profile.name), load(npu))
         for label, function in region_functions(annotated.mod).items()
     ]
-
-
-def evaluate(graph: NpuGraph, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """Return a graph's outputs, operator by operator with the NumPy references."""
-    values = {id(t): array for t, array in zip(graph.inputs, inputs, strict=True)}
-    for operator in graph.operators:
-        read = [t.data if t.data is not None else values[id(t)] for t in operator.inputs]
-        values[id(operator.outputs[0])] = operator.reference(*read)
-    return [values[id(tensor)] for tensor in graph.outputs]
 
 
 def run_on_npu(mod: tvm.IRModule, feeds: Feeds, npu: str = "vnpu-256") -> list[np.ndarray]:

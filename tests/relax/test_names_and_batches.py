@@ -8,8 +8,9 @@ import tvm
 from onnx import helper
 from tvm import relax
 
+from codegen.evaluate import evaluate
 from tests.relax.onnx_models import make_model, random_values, run_module
-from tests.relax.regions import evaluate, quantized, region_graphs, run_on_npu
+from tests.relax.regions import quantized, region_graphs, run_on_npu
 from tvm_vnpu.relax import input_names, output_names, partition_for_vnpu
 
 

@@ -14,8 +14,9 @@ import tvm
 from onnx import helper
 from tvm import relax
 
+from codegen.evaluate import evaluate
 from tests.relax.onnx_models import make_model, random_values
-from tests.relax.regions import evaluate, quantized, region_graphs
+from tests.relax.regions import quantized, region_graphs
 from tvm_vnpu.relax import partition_for_vnpu
 
 IMAGE = random_values(1, 3, 8, 8, seed=11)

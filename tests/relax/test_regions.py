@@ -7,9 +7,10 @@ import onnx
 import pytest
 from onnx import helper
 
+from codegen.evaluate import evaluate
 from codegen.ops.conv2d import Conv2D
 from tests.relax.onnx_models import make_model, random_values
-from tests.relax.regions import evaluate, quantized, region_graphs, run_on_npu
+from tests.relax.regions import quantized, region_graphs, run_on_npu
 from tvm_vnpu.relax import explain, from_onnx
 
 SHAPE = (1, 4, 8, 8)
