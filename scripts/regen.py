@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from codegen.ops import document
 from runtime_sim.isa import generate, header
 from scripts import render_results
 
@@ -19,7 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m scripts.regen"
 
 Generator = Callable[[Path], dict[Path, str]]
-GENERATORS: tuple[Generator, ...] = (generate.generate, header.generate, render_results.generate)
+GENERATORS: tuple[Generator, ...] = (
+    generate.generate,
+    header.generate,
+    document.generate,
+    render_results.generate,
+)
 
 
 def stale_files(root: Path, generators: Iterable[Generator]) -> dict[Path, str]:

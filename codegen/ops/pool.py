@@ -54,7 +54,7 @@ class Pool(VectorOperator):
     padding: tuple[int, int] = (0, 0)
 
     constraints: ClassVar[tuple[Constraint, ...]] = (
-        integer_types, window_sizes, padding_sizes, channels_last, extents, rounding_available,
+        integer_types, window_sizes, padding_sizes, channels_last, extents,
     )  # fmt: skip
 
     def axes(self) -> tuple[Axis, Axis]:
@@ -136,6 +136,7 @@ class AveragePool(Pool):
     include_pad: bool = False
 
     kind: ClassVar[str] = "average_pool"
+    constraints: ClassVar[tuple[Constraint, ...]] = (*Pool.constraints, rounding_available)
 
     @classmethod
     def draw(cls, source: CaseSource) -> AveragePool:
