@@ -117,6 +117,21 @@ def test_an_artifact_replaces_an_artifact(artifact: Artifact, tmp_path: Path) ->
     assert sorted(p.name for p in out.parent.iterdir()) == ["out"]
 
 
+def test_a_recompiled_folder_is_loaded_anew_beside_the_old(tmp_path: Path) -> None:
+    out, calibration = tmp_path / "out", [{"image": images()}]
+    old = compile_model(write(tmp_path, classifier()), out, calibration=calibration)
+    before = old.run({"image": images()})["scores"]
+    model = classifier()
+    weight = next(tensor for tensor in model.graph.initializer if tensor.name == "v")
+    weight.CopyFrom(onnx.numpy_helper.from_array(random_values(6, 8, seed=9), "v"))
+    new = compile_model(write(tmp_path, model), out, calibration=calibration)
+    after = new.run({"image": images()})["scores"]
+    wanted = new.reference.run({"image": images()})["scores"]
+    assert np.abs(after - wanted).max() < 0.03 * np.abs(wanted).max()
+    assert np.abs(before - wanted).max() > 0.3 * np.abs(wanted).max()
+    assert np.array_equal(old.run({"image": images()})["scores"], before)
+
+
 def test_a_failure_leaves_nothing_and_keeps_the_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

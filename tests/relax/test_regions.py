@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -9,9 +11,11 @@ from onnx import helper
 
 from codegen.evaluate import evaluate
 from codegen.ops.conv2d import Conv2D
+from runtime_sim.npu import load
 from tests.relax.onnx_models import make_model, random_values
 from tests.relax.regions import quantized, region_graphs, run_on_npu
 from tvm_vnpu.relax import explain, from_onnx
+from tvm_vnpu.relax.explanation import Explanation
 
 SHAPE = (1, 4, 8, 8)
 
@@ -155,6 +159,53 @@ def test_an_operator_that_the_npu_refuses_keeps_the_reason() -> None:
         "Padding must be 0..255 and smaller than the dilated kernel "
         "(seen 3 before and 3 after, dilated kernel 3)"
     )
+
+
+def _small(nodes: list[onnx.NodeProto], **constants: np.ndarray) -> Explanation:
+    """Explain a quantised model on an NPU in which no tile of its convolutions fits."""
+    mod = quantized(_model(nodes, ["y"], **constants), {"x": random_values(*SHAPE)})
+    return explain(mod, replace(load("vnpu-256"), name="tiny", spm_kib=1, acc_kib=1))
+
+
+def test_the_constraint_that_refuses_outranks_shapes_that_do_not_convert() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "k", "b"], ["a"], name="conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Clip", ["a", "low", "high"], ["y"], name="clip"),
+    ]
+    constants = {
+        "k": random_values(64, 4, 3, 3), "b": random_values(64),
+        "low": np.float32(0), "high": np.float32(6),
+    }  # fmt: skip
+    explanation = _small(nodes, **constants)
+    assert [(p.node, p.operator, p.device, p.reason) for p in explanation.placements] == [
+        ("x_QuantizeLinear", "relax.quantize", "cpu", "nothing beside it runs on the NPU"),
+        ("x_DequantizeLinear", "relax.dequantize", "cpu", "nothing beside it runs on the NPU"),
+        ("conv", "relax.nn.conv2d", "cpu", "no tile of it fits the memories of tiny"),
+        ("clip", "relax.clip", "cpu", "no tile of it fits the memories of tiny"),
+        ("clip_QuantizeLinear", "relax.quantize", "cpu", "nothing beside it runs on the NPU"),
+        ("clip_DequantizeLinear", "relax.dequantize", "cpu", "nothing beside it runs on the NPU"),
+    ]
+    assert (explanation.cpu_share, explanation.regions) == (1.0, 0)
+
+
+def test_conversions_and_constants_do_not_count() -> None:
+    nodes = [
+        _conv("x", "a", "conv"),
+        helper.make_node("Sigmoid", ["k"], ["s"], name="constant"),
+        helper.make_node("Sigmoid", ["a"], ["g"], name="gate"),
+        helper.make_node("Mul", ["g", "s"], ["y"], name="scaled"),
+    ]
+    mod = quantized(_model(nodes, ["y"], k=random_values(1, 4, 1, 1)), {"x": random_values(*SHAPE)})
+    explanation = explain(mod)
+    nodes_by_device = [(p.node, p.device) for p in explanation.placements if p.counts]
+    assert nodes_by_device == [("conv", "npu"), ("gate", "cpu"), ("scaled", "cpu")]
+    assert explanation.cpu_share == pytest.approx(2 / 3)
+    assert explanation.to_dict()["cpu_share"] == explanation.cpu_share
+
+
+def test_an_explanation_is_html() -> None:
+    page = _small([_conv("x", "y", "a<b>")])._repr_html_()
+    assert page.count("<table>") == 1 and "a&lt;b&gt;" in page
 
 
 def test_a_float_model_is_explained_as_not_quantised() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import tvm
-from tvm import relax
 
 from codegen.compile_c import find_compiler
 from codegen.profiles import profile as find_profile
@@ -26,7 +25,6 @@ from tvm_vnpu.artifact.prepare import (
     Shapes,
     annotated_model,
     calibrated_module,
-    operator_records,
     read_model,
 )
 from tvm_vnpu.artifact.progress import Batch, Progress, silent
@@ -34,7 +32,7 @@ from tvm_vnpu.artifact.records import Region, region_of
 from tvm_vnpu.artifact.specs_of import input_specs, output_specs
 from tvm_vnpu.relax.codegen_hook import CompiledRegion, collect_regions
 from tvm_vnpu.relax.explanation import Explanation
-from tvm_vnpu.relax.partition import Annotated, region_functions
+from tvm_vnpu.relax.partition import Annotated, generate, region_functions
 
 MODEL, SOURCE, REGIONS = "model.so", "source.onnx", "regions"
 _STEPS = 4
@@ -84,8 +82,7 @@ def _build(
 ) -> None:
     progress("compile", 1, _STEPS)
     with collect_regions() as compiled:
-        partitioned = relax.transform.RunCodegen()(annotated.mod)
-    partitioned = partitioned.without_attr("const_name_to_constant")
+        partitioned = generate(annotated)
     progress("compile", 2, _STEPS)
     _export(partitioned, folder / MODEL)
     progress("compile", 3, _STEPS)
@@ -100,7 +97,7 @@ def _build(
         inputs=input_specs(module),
         outputs=output_specs(module),
         regions=tuple(region.record for region in regions),
-        operators=operator_records(explanation),
+        operators=explanation.placements,
     )
     meta.write(folder)
     progress("compile", _STEPS, _STEPS)

@@ -14,6 +14,7 @@ from runtime_sim.isa.table import ISA_VERSION
 from runtime_sim.npu import NpuConfig
 from tvm_vnpu.artifact.records import RegionRecord
 from tvm_vnpu.artifact.spec import TensorSpec
+from tvm_vnpu.report.placement import Placement
 
 FORMAT = 1
 META = "meta.json"
@@ -37,17 +38,6 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorRecord:
-    """Where one operator of the model runs, and why not on the NPU."""
-
-    node: str
-    operator: str
-    device: str
-    region: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Meta:
     """All of meta.json. `calibrated` is False where the ranges are placeholders."""
 
@@ -58,7 +48,7 @@ class Meta:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     regions: tuple[RegionRecord, ...]
-    operators: tuple[OperatorRecord, ...]
+    operators: tuple[Placement, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -142,5 +132,5 @@ def _from_dict(table: Mapping[str, Any]) -> Meta:
         inputs=tuple(TensorSpec.from_dict(entry) for entry in table["inputs"]),
         outputs=tuple(TensorSpec.from_dict(entry) for entry in table["outputs"]),
         regions=tuple(RegionRecord.from_dict(entry) for entry in table["regions"]),
-        operators=tuple(OperatorRecord(**entry) for entry in table["operators"]),
+        operators=tuple(Placement(**entry) for entry in table["operators"]),
     )

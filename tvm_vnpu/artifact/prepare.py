@@ -13,7 +13,6 @@ import tvm
 from runtime_sim import npu as configurations
 from runtime_sim.errors import VnpuError
 from runtime_sim.npu import NpuConfig
-from tvm_vnpu.artifact.meta import OperatorRecord
 from tvm_vnpu.artifact.progress import Batch, Progress, silent
 from tvm_vnpu.artifact.records import Region, region_of
 from tvm_vnpu.quantize import quantize, quantize_uncalibrated
@@ -92,21 +91,13 @@ def annotated_model(
 
 def nothing_fits(name: str, explanation: Explanation, config: NpuConfig) -> VnpuError:
     """Return the error for a model of which no operator runs on the NPU."""
-    refused = [p for p in explanation.placements if p.reason and "quantize" not in p.operator]
+    refused = [p for p in explanation.placements if p.reason and p.counts]
     first = next(iter(refused or explanation.placements), None)
     return VnpuError(
         f"no operator of {name} runs on NPU {config.name!r}",
         seen=f"{first.node}: {first.reason}" if first else "no operators",
         limit=f"SPM {config.spm_kib} KiB, ACC {config.acc_kib} KiB",
         fix="choose another NPU with --npu; `vnpu explain MODEL` lists every reason",
-    )
-
-
-def operator_records(explanation: Explanation) -> tuple[OperatorRecord, ...]:
-    """Return an explanation's placements as records."""
-    return tuple(
-        OperatorRecord(p.node, p.operator, p.device, p.region, p.reason)
-        for p in explanation.placements
     )
 
 
@@ -150,7 +141,7 @@ def profile_model(
         rounding=annotated.profile.name,
         calibrated=model.quantized,
         regions=_regions(annotated, progress),
-        operators=operator_records(explanation),
+        operators=explanation.placements,
     )
 
 

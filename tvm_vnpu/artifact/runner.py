@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +37,7 @@ class Runner:
     def load(path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Runner:
         """Load an exported module. Raises VnpuError if the file cannot be loaded."""
         try:
-            executable = tvm.runtime.load_module(str(path))
+            executable = _load_anew(path)
         except Exception as error:  # the loader raises OSError, RuntimeError or tvm's own errors
             raise VnpuError(
                 f"cannot load {path}",
@@ -69,6 +72,21 @@ class Runner:
         result = self._main(*(tvm.runtime.tensor(array) for array in given))
         tensors = [result] if hasattr(result, "numpy") else list(result)
         return [tensor.numpy() for tensor in tensors]
+
+
+def _load_anew(path: Path) -> Any:
+    """Load a library under a name that nobody has used.
+
+    The system hands out a library that this process holds by its name, although the file may be
+    another by now; TVM follows symbolic links before it asks.
+    """
+    with tempfile.TemporaryDirectory(prefix="vnpu-") as folder:
+        fresh = Path(folder) / path.name
+        try:
+            os.link(path, fresh)
+        except OSError:  # another file system, or one without hard links
+            shutil.copyfile(path, fresh)
+        return tvm.runtime.load_module(str(fresh))
 
 
 def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

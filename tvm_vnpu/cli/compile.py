@@ -70,11 +70,13 @@ def execute(arguments: argparse.Namespace, console: Console) -> None:
 
 def summary(artifact: Artifact) -> str:
     """Return what was compiled as a short text."""
+    from tvm_vnpu.report.placement import tally
     from tvm_vnpu.report.profile_text import counted, key_values
     from tvm_vnpu.report.table import size
 
     meta = artifact.meta
-    on_cpu = [operator for operator in meta.operators if operator.device == "cpu"]
+    counts = tally(meta.operators)
+    on_cpu = [o for o in meta.operators if o.device == "cpu" and o.counts]
     layers = sum(len(region.layers) for region in meta.regions)
     kernels = {layer.kernel for region in meta.regions for layer in region.layers}
     commands = sum(region.commands for region in meta.regions)
@@ -87,7 +89,7 @@ def summary(artifact: Artifact) -> str:
         ["outputs", ", ".join(spec.describe() for spec in meta.outputs)],
         ["regions", f"{len(meta.regions)} ({contents})"],
         ["stream", f"{counted(commands, 'command')}, constants {size(constants)}"],
-        ["on the CPU", f"{len(on_cpu)} of {len(meta.operators)} operators"],
+        ["on the CPU", f"{counts.on_cpu} of {counts.operators} operators"],
         ["written to", str(artifact.folder)],
     ]
     lines = [key_values(rows)]

@@ -12,14 +12,14 @@ from tvm_vnpu.cli.console import Console
 from tvm_vnpu.cli.profile import refuse_model_options
 
 if TYPE_CHECKING:
-    from tvm_vnpu.artifact.meta import OperatorRecord
+    from tvm_vnpu.report.placement import Placement
 
 NAME = "explain"
 HELP = "say where each operator runs, and why"
 DESCRIPTION = """\
 List the operators of a MODEL file or of an artefact DIR with the device each runs on, its region on
 the NPU, and the reason why it is not there. A float model is quantised with placeholder ranges
-first.
+first. Nodes that only compute constants are left out.
 """
 
 
@@ -37,7 +37,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> None:
     console.result(text, explanation_values(operators))
 
 
-def _operators(arguments: argparse.Namespace) -> tuple[OperatorRecord, ...]:
+def _operators(arguments: argparse.Namespace) -> tuple[Placement, ...]:
     shapes = shapes_of(arguments)
     target = Path(arguments.target)
     if target.is_dir():
@@ -46,37 +46,35 @@ def _operators(arguments: argparse.Namespace) -> tuple[OperatorRecord, ...]:
 
         return load_artifact(target).meta.operators
     from tvm_vnpu.artifact import explain_model
-    from tvm_vnpu.artifact.prepare import operator_records
 
     npu = arguments.npu or "vnpu-256"
-    return operator_records(
-        explain_model(target, npu=npu, shapes=shapes, rounding=arguments.rounding)
-    )
+    return explain_model(target, npu=npu, shapes=shapes, rounding=arguments.rounding).placements
 
 
-def explanation_text(operators: Sequence[OperatorRecord]) -> str:
+def explanation_text(operators: Sequence[Placement]) -> str:
     """Return the table of operators and a summary."""
+    from tvm_vnpu.report.placement import HEADERS, tally
     from tvm_vnpu.report.profile_text import counted
     from tvm_vnpu.report.table import percent, text_table
 
-    rows = [[o.operator, o.node, o.device, o.region, o.reason] for o in operators]
-    on_cpu = sum(o.device == "cpu" for o in operators)
-    regions = len({o.region for o in operators if o.region})
-    share = percent(on_cpu / len(operators) if operators else 0.0)
-    table = text_table(("operator", "node", "device", "region", "reason"), rows)
+    counts = tally(operators)
     return (
-        f"{table}\n\n{len(operators)} operators: {len(operators) - on_cpu} on the NPU in "
-        f"{counted(regions, 'region')}, {on_cpu} on the CPU ({share})"
+        f"{text_table(HEADERS, [o.row() for o in operators])}\n\n"
+        f"{counted(counts.operators, 'operator')}: {counts.on_npu} on the NPU in "
+        f"{counted(counts.regions, 'region')}, {counts.on_cpu} on the CPU "
+        f"({percent(counts.cpu_share)}); quantize and dequantize do not count"
     )
 
 
-def explanation_values(operators: Sequence[OperatorRecord]) -> dict[str, Any]:
+def explanation_values(operators: Sequence[Placement]) -> dict[str, Any]:
     """Return the same for JSON."""
     from dataclasses import asdict
 
-    on_cpu = sum(o.device == "cpu" for o in operators)
+    from tvm_vnpu.report.placement import tally
+
+    counts = tally(operators)
     return {
-        "regions": len({o.region for o in operators if o.region}),
-        "cpu_share": on_cpu / len(operators) if operators else 0.0,
+        "regions": counts.regions,
+        "cpu_share": counts.cpu_share,
         "operators": [asdict(o) for o in operators],
     }

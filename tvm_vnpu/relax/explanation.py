@@ -13,7 +13,9 @@ from tvm_vnpu.relax.build_graph import composite_reader
 from tvm_vnpu.relax.names import call_name, profile
 from tvm_vnpu.relax.partition import Annotated, annotate_regions, region_functions
 from tvm_vnpu.relax.patterns import COVERED_OPERATORS
-from tvm_vnpu.relax.rewrite import bindings_of
+from tvm_vnpu.relax.rewrite import bindings_of, used_vars
+from tvm_vnpu.report.placement import HEADERS, Placement, tally
+from tvm_vnpu.report.table import html_table
 
 NO_PATTERN = "the NPU has no pattern for {}"
 NOT_QUANTISED = "the model is not quantised: give calibration data"
@@ -22,28 +24,19 @@ LONE_QDQ = "nothing beside it runs on the NPU"
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """One operator: its source node, what it is, where it runs, and why not on the NPU."""
-
-    node: str
-    operator: str
-    device: str
-    region: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Explanation:
-    """All operators of a model in order, NPU regions first met first."""
+    """All operators of a model in order, NPU regions first met first.
+
+    A node that became several Relax calls is one operator; what only computes constants is none.
+    """
 
     placements: tuple[Placement, ...]
     regions: int
 
     @property
     def cpu_share(self) -> float:
-        """Return the share of operators on the CPU, 0 to 1."""
-        on_cpu = sum(p.device == "cpu" for p in self.placements)
-        return on_cpu / len(self.placements) if self.placements else 0.0
+        """Return the share of operators on the CPU, 0 to 1; quantize and dequantize are none."""
+        return tally(self.placements).cpu_share
 
     def to_dict(self) -> dict[str, object]:
         """Return the explanation as plain values."""
@@ -52,6 +45,10 @@ class Explanation:
             "cpu_share": self.cpu_share,
             "operators": [asdict(p) for p in self.placements],
         }
+
+    def _repr_html_(self) -> str:
+        """Return the table of operators as HTML for notebooks."""
+        return html_table(HEADERS, [placement.row() for placement in self.placements])
 
 
 def explain(
@@ -68,18 +65,44 @@ def explain_annotated(annotated: Annotated) -> Explanation:
     regions = region_functions(mod)
     labels = {function.attrs["global_symbol"]: label for label, function in regions.items()}
     placements: list[Placement] = []
-    for binding in bindings_of(mod["main"]):
-        value = binding.value
-        if not isinstance(value, tvm.ir.Call):
+    on_cpu: dict[str, int] = {}
+    for call in _calls_on_data(mod["main"]):
+        label = _region_label(mod, call, labels)
+        if label is not None:
+            placements += _on_npu(mod[call.op], label)
             continue
-        if isinstance(value.op, tvm.ir.GlobalVar):
-            function = mod[value.op]
-            label = labels.get(function.attrs["global_symbol"]) if function.attrs else None
-            if label is not None:
-                placements += _on_npu(function, label)
-                continue
-        placements.append(_on_cpu(value, annotated))
+        placement, name = _on_cpu(call, annotated), call_name(call)
+        first = len(placements) if name is None else on_cpu.setdefault(name, len(placements))
+        if first == len(placements):
+            placements.append(placement)
+        else:
+            placements[first] = _telling(placements[first], placement)
     return Explanation(tuple(placements), len(regions))
+
+
+def _calls_on_data(function: relax.Function) -> Iterator[tvm.ir.Call]:
+    """Yield the calls of a function but those that only compute constants."""
+    constant: set[relax.Var] = set()
+    for binding in bindings_of(function):
+        value = binding.value
+        if isinstance(value, relax.If):
+            continue
+        if all(var in constant for var in used_vars(value)):
+            constant.add(binding.var)
+        elif isinstance(value, tvm.ir.Call):
+            yield value
+
+
+def _region_label(mod: tvm.IRModule, call: tvm.ir.Call, labels: dict[str, str]) -> str | None:
+    if not isinstance(call.op, tvm.ir.GlobalVar):
+        return None
+    function = mod[call.op]
+    return labels.get(function.attrs["global_symbol"]) if function.attrs else None
+
+
+def _telling(first: Placement, later: Placement) -> Placement:
+    """Return which of a node's calls says why it is on the CPU: one without a pattern, if any."""
+    return first if later.operator in COVERED_OPERATORS else later
 
 
 def _on_npu(function: relax.Function, label: str) -> Iterator[Placement]:

@@ -38,9 +38,7 @@ def partition_for_vnpu(
     `export_library` then work as for any module. Raises VnpuError for an unknown NPU or profile,
     and where no C compiler is found.
     """
-    regions = annotate_regions(mod, npu, rounding=rounding).mod
-    compiled = codegen_hook.run_codegen(regions)
-    return compiled.without_attr("const_name_to_constant")
+    return generate(annotate_regions(mod, npu, rounding=rounding))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +66,15 @@ def annotate_regions(
     return Annotated(_name_regions(mod, chosen, config), predicates.reasons, config, chosen)
 
 
+def generate(annotated: Annotated) -> tvm.IRModule:
+    """Return the module with its regions compiled, ready for `tvm.compile`.
+
+    Raises VnpuError where no C compiler is found.
+    """
+    compiled = codegen_hook.run_codegen(annotated.mod)
+    return compiled.without_attr("const_name_to_constant")
+
+
 Check = Callable[[PatternRow, PatternCheckContext], bool]
 
 
@@ -82,33 +89,55 @@ def _fuse(mod: tvm.IRModule, rows: list[PatternRow], accepts: Check) -> tvm.IRMo
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Why a match stays on the CPU: `by_npu`, or because it does not convert at all."""
+
+    reason: str
+    by_npu: bool
+
+    def outranks(self, other: _Refusal) -> bool:
+        """Return whether this reason says more."""
+        return self.by_npu and not other.by_npu
+
+
 @dataclass(slots=True)
 class _Predicates:
-    """Accepts a match if converting it gives operators that the NPU takes; keeps why not."""
+    """Accepts a match if converting it gives operators that the NPU takes; keeps why not.
+
+    Shapes are tried from most to least specific, so a node may be refused more than once. What
+    the NPU's constraints refuse says more than a shape that does not convert; of two reasons of
+    one kind the first stays.
+    """
 
     profile: Profile
     npu: NpuConfig
-    reasons: dict[str, str] = field(default_factory=dict)
+    _refusals: dict[str, _Refusal] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Return why each refused node is not on the NPU."""
+        return {name: refusal.reason for name, refusal in self._refusals.items()}
 
     def accepts(self, row: PatternRow, ctx: PatternCheckContext) -> bool:
         """Return whether the NPU takes the match."""
         reader = Reader(dict(ctx.matched_bindings.items()))
-        reason = self._reason(row, reader, ctx.matched_expr)
+        refusal = self._refusal(row, reader, ctx.matched_expr)
         for name in reader.names(ctx.matched_expr):
-            if reason is not None:
-                self.reasons[name] = reason
-            else:
-                self.reasons.pop(name, None)
-        return reason is None
+            if refusal is None:
+                self._refusals.pop(name, None)
+            elif name not in self._refusals or refusal.outranks(self._refusals[name]):
+                self._refusals[name] = refusal
+        return refusal is None
 
-    def _reason(self, row: PatternRow, reader: Reader, root: tvm.ir.Call) -> str | None:
+    def _refusal(self, row: PatternRow, reader: Reader, root: tvm.ir.Call) -> _Refusal | None:
         context = Context(reader, self.profile, self.npu)
         try:
             row.convert(context, root, row.name)
-        except Unsupported as refusal:
-            return str(refusal)
+        except Unsupported as mismatch:
+            return _Refusal(str(mismatch), by_npu=False)
         problems = [text for op in context.operators for text in op.rejections(self.npu)]
-        return "; ".join(problems) or None
+        return _Refusal("; ".join(problems), by_npu=True) if problems else None
 
 
 class _Borders:

@@ -9,8 +9,8 @@ import numpy as np
 from runtime_sim import timing
 from runtime_sim.npu import NpuConfig
 from runtime_sim.timing import Timeline
-from tvm_vnpu.artifact.meta import OperatorRecord
 from tvm_vnpu.artifact.records import LayerRecord, Region, RegionRecord
+from tvm_vnpu.report.placement import Placement, tally
 from tvm_vnpu.report.profile import EngineProfile, LayerProfile, MemoryProfile, Profile
 
 
@@ -21,7 +21,7 @@ def make_profile(
     rounding: str,
     calibrated: bool,
     regions: Sequence[Region],
-    operators: Sequence[OperatorRecord],
+    operators: Sequence[Placement],
 ) -> Profile:
     """Time every region's stream and put the figures together."""
     timelines = [timing.simulate(region.words, npu) for region in regions]
@@ -33,6 +33,7 @@ def make_profile(
     ]
     macs = sum(layer.macs for layer in layers)
     records = [region.record for region in regions]
+    counts = tally(operators)
     return Profile(
         model=model,
         npu=npu.name,
@@ -51,8 +52,8 @@ def make_profile(
         capacities={"SPM": npu.spm_bytes, "ACC": npu.acc_kib * 1024},
         constants_bytes=sum(record.constants_bytes for record in records),
         regions=len(regions),
-        operators=len(operators),
-        cpu_operators=sum(operator.device == "cpu" for operator in operators),
+        operators=counts.operators,
+        cpu_operators=counts.on_cpu,
     )
 
 
