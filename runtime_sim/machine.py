@@ -13,16 +13,21 @@ from numpy.typing import NDArray
 
 from runtime_sim import plan as planning
 from runtime_sim.isa.codec import Words, as_words
+from runtime_sim.merge.program import default_threads
 from runtime_sim.npu import NpuConfig, validate
 from runtime_sim.numerics import NumericsError
 from runtime_sim.plan import Plan, Planned
-from runtime_sim.views import DRAM, REGIONS, IllegalCommand, memory_name
+from runtime_sim.views import CONSTANTS, DRAM, REGIONS, IllegalCommand, memory_name
 
 Regions = Mapping[int, NDArray[np.uint8]]
 Trace = Callable[[Planned, Sequence[Any]], None]
 """Called after each command with the command and all memories: SPM, ACC, region 0, region 1, ..."""
 
+Execution = Callable[..., None]
+"""Executes a prepared stream: called with the regions, and optionally a trace."""
+
 PLAN_CACHE_ENTRIES = 64
+_NOTHING = np.zeros(0, np.uint8)
 
 
 class PlanCache:
@@ -71,18 +76,59 @@ class Machine:
         return self._cache.get(as_words(stream), self.config, self._digest)
 
     def execute(
-        self, stream: bytes | Words, regions: Regions, *, trace: Trace | None = None
+        self,
+        stream: bytes | Words,
+        regions: Regions,
+        *,
+        trace: Trace | None = None,
+        merge: bool = True,
+        threads: int | None = None,
     ) -> None:
-        """Execute a stream in stream order, writing results into `regions` in place.
+        """Execute a stream, writing results into `regions` in place.
 
         `regions` maps region numbers to contiguous 1-D uint8 arrays. SPM and ACC start at zero.
-        Streams are causal, so stream order is a legal order. Raises DecodingError or
-        IllegalCommand, naming the command, before anything is written.
+        Streams are causal, so stream order is a legal order. With `merge`, commands are merged
+        into whole-layer operations where that is proven to leave the regions the same, and run on
+        `threads` threads (default: VNPU_THREADS, else the cores allowed); what no STORE saves is
+        not computed. Without it, or with a `trace`, every command runs by itself.
+
+        Raises DecodingError or IllegalCommand, naming the command, before anything is written.
+        """
+        self.prepare(stream, regions, merge=merge and trace is None, threads=threads)(
+            regions, trace
+        )
+
+    def prepare(
+        self,
+        stream: bytes | Words,
+        regions: Regions,
+        *,
+        merge: bool = True,
+        threads: int | None = None,
+    ) -> Execution:
+        """Return a function of regions that executes a stream, for many calls alike.
+
+        Region 0 must hold the same bytes in every call. Raises as `execute`.
         """
         plan = self.plan(stream)
-        memories = self.memories(regions)
         check_regions(plan, regions)
-        run(plan, memories, trace)
+        if not merge or _overlapping(plan, regions):
+            return lambda regions, trace=None: run(plan, self.memories(regions), trace)
+        constants = hashlib.sha256(regions.get(CONSTANTS, _NOTHING).data).digest()
+        count = default_threads() if threads is None else max(threads, 1)
+
+        def execute(regions: Regions, trace: Trace | None = None) -> None:
+            memories = self.memories(regions)
+            try:
+                plan.program.run(
+                    memories, constants, lambda i: _run_command(plan.commands[i], memories), count
+                )
+            except NumericsError:
+                # A layer does not know which command's record is bad: that command does.
+                run(plan, self.memories(regions))
+                raise
+
+        return execute
 
     def memories(self, regions: Regions) -> list[Any]:
         """Return the buffers of a call, indexed by memory number: SPM, ACC, then the regions."""
@@ -113,21 +159,36 @@ def check_regions(plan: Plan, regions: Regions) -> None:
         planning.check_extent(command, view, data.nbytes)
 
 
+def _overlapping(plan: Plan, regions: Regions) -> bool:
+    """Tell whether two regions that the plan uses share memory of this process."""
+    spans = sorted(
+        (data.__array_interface__["data"][0], data.nbytes)
+        for region, data in regions.items()
+        if region in plan.reach and data.nbytes
+    )
+    return any(first + size > second for (first, size), (second, _) in zip(spans, spans[1:]))
+
+
 def run(plan: Plan, memories: Sequence[Any], trace: Trace | None = None) -> None:
-    """Run every step of a plan on `memories`; see `Machine.memories`.
+    """Run every command of a plan on `memories`, in stream order; see `Machine.memories`.
 
     Raises IllegalCommand, naming the command, for a parameter record that no mode can use.
     """
     for command in plan.commands:
-        step = command.step
-        if step is not None:
-            try:
-                value = step.compute(*[operand.read(memories) for operand in step.reads])
-            except NumericsError as error:
-                raise _bad_record(command, error) from error
-            step.write.write(memories, value)
+        _run_command(command, memories)
         if trace is not None:
             trace(command, memories)
+
+
+def _run_command(command: Planned, memories: Sequence[Any]) -> None:
+    step = command.step
+    if step is None:
+        return
+    try:
+        value = step.compute(*[operand.read(memories) for operand in step.reads])
+    except NumericsError as error:
+        raise _bad_record(command, error) from error
+    step.write.write(memories, value)
 
 
 def _bad_record(command: Planned, error: NumericsError) -> IllegalCommand:

@@ -1,4 +1,4 @@
-"""From a command stream to an immutable plan of bound steps.
+"""From a command stream to an immutable plan.
 
 A plan depends on the stream and the configuration only. Everything that can be worked out before
 the call's buffers are known (shapes, strides, tables, legality) is worked out here, once.
@@ -6,16 +6,23 @@ the call's buffers are known (shapes, strides, tables, legality) is worked out h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from runtime_sim.engines import SEMANTICS
-from runtime_sim.isa.codec import Words, decode
+from runtime_sim.errors import VnpuError
+from runtime_sim.isa.codec import Words, as_words, decode
 from runtime_sim.isa.fields import Instruction, Queue
 from runtime_sim.isa.layout import BY_OPCODE
 from runtime_sim.isa.rules import RULES
+from runtime_sim.merge.program import Program
+from runtime_sim.merge.schedule import schedule
 from runtime_sim.npu import NpuConfig
 from runtime_sim.step import Step
+from runtime_sim.templates import Family, families, legal, reach
 from runtime_sim.views import (
     ACC,
     CONSTANTS,
@@ -48,17 +55,40 @@ class Planned:
         return f"command {self.index} ({self.row.mnemonic})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A decoded, checked stream.
 
-    `dram` lists every DRAM view with the command it belongs to; `reach` is the (first, last + 1)
-    byte touched in each region used.
+    `families` are its commands by template; `reach` is the (first, last + 1) byte touched in each
+    region used. The other forms are made when first asked for.
     """
 
-    commands: tuple[Planned, ...]
-    dram: tuple[tuple[Planned, View], ...]
+    words: Words
+    config: NpuConfig
+    families: tuple[Family, ...]
     reach: Mapping[int, tuple[int, int]]
+
+    @cached_property
+    def commands(self) -> tuple[Planned, ...]:
+        """Return every command, bound to its step; raises IllegalCommand for the first bad one."""
+        return tuple(plan_command(f, i, self.config) for i, f in enumerate(decode(self.words)))
+
+    @cached_property
+    def dram(self) -> tuple[tuple[Planned, View], ...]:
+        """Return every DRAM view with the command it belongs to."""
+        return tuple(
+            (command, view)
+            for command in self.commands
+            if command.step is not None
+            for operand in (*command.step.reads, command.step.write)
+            for view in operand.views
+            if view.memory >= DRAM
+        )
+
+    @cached_property
+    def program(self) -> Program:
+        """Return the stream merged into whole-layer operations."""
+        return Program(schedule(self.families), self.config)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -67,32 +97,29 @@ class Plan:
 
 
 def build(stream: bytes | Words, config: NpuConfig) -> Plan:
-    """Decode `stream` and bind every command to its step.
+    """Decode and check `stream`.
 
     Raises DecodingError or IllegalCommand, naming the command, for a command outside the
     instruction set, for one that breaks an operand rule or reaches outside SPM or ACC.
     """
-    commands = tuple(
-        plan_command(fields, index, config) for index, fields in enumerate(decode(stream))
-    )
-    dram = tuple(
-        (command, view)
-        for command in commands
-        if command.step is not None
-        for operand in (*command.step.reads, command.step.write)
-        for view in operand.views
-        if view.memory >= DRAM
-    )
-    return Plan(commands, dram, _reach(view for _, view in dram))
+    words = np.array(as_words(stream))
+    try:
+        found = families(words, config)
+    except VnpuError:
+        found = []
+    if len(found) == 0 < len(words) or not all(legal(family, config) for family in found):
+        raise _first_fault(words, config)
+    return Plan(words, config, tuple(found), reach(found))
 
 
-def _reach(views: Iterable[View]) -> dict[int, tuple[int, int]]:
-    reach: dict[int, tuple[int, int]] = {}
-    for view in views:
-        low, high = view.extent
-        first, last = reach.get(view.memory - DRAM, (low, high))
-        reach[view.memory - DRAM] = min(low, first), max(high, last)
-    return reach
+def _first_fault(words: Words, config: NpuConfig) -> IllegalCommand:
+    """Return the error of the first command that is not legal."""
+    try:
+        for index, fields in enumerate(decode(words)):
+            plan_command(fields, index, config)
+    except IllegalCommand as error:
+        return error
+    raise AssertionError("the checks of templates and of commands disagree")
 
 
 def plan_command(fields: Fields, index: int, config: NpuConfig) -> Planned:

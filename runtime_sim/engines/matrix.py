@@ -27,7 +27,7 @@ def conv(f: Fields, config: NpuConfig) -> Step:
     exact = _exact_type(f, depth)
 
     def product(x: NDArray[Any], w: NDArray[Any], zero: Any) -> NDArray[Any]:
-        weights = _unblock(w, depth, oc, config.array_cols, exact) - zero
+        weights = unblock(w, depth, oc, config.array_cols, exact) - zero
         return geometry.im2col(_padded(f, geometry, x, exact)) @ weights
 
     return _matrix_step(f, geometry, f["ic"], oc, depth * oc, product)
@@ -75,7 +75,7 @@ def _padded(f: Fields, geometry: Window, x: NDArray[Any], dtype: DTypeLike) -> N
     return geometry.padded(x, f["in_zp"], f["pad_value"], dtype)
 
 
-def _unblock(
+def unblock(
     packed: NDArray[Any], depth: int, oc: int, block: int, dtype: DTypeLike
 ) -> NDArray[Any]:
     """Return weights packed as blocks of [depth][block] output channels, as (depth, oc)."""

@@ -56,7 +56,7 @@ class Window:
         """Return x - zero_point as `dtype` inside a border of pad_value - zero_point."""
         zero = np.array(zero_point, dtype)
         if self.used == self.covered:
-            return np.subtract(x, zero, dtype=dtype)
+            return np.subtract(x, zero, dtype=dtype, order="C")
         (top, left), (rows, columns) = self.pad, x.shape[:2]
         out = np.full((*self.covered, x.shape[2]), pad_value - zero_point, dtype)
         np.subtract(x, zero, out=out[top : top + rows, left : left + columns], dtype=dtype)

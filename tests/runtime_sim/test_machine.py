@@ -12,7 +12,7 @@ from runtime_sim import npu
 from runtime_sim.isa.codec import Words, encode
 from runtime_sim.machine import Machine, PlanCache
 from runtime_sim.views import IllegalCommand
-from tests.runtime_sim.streams import add, load, mask, requant, store, stream
+from tests.runtime_sim.streams import add, conv, load, mask, requant, store, stream
 
 CONFIG = npu.load("vnpu-64")
 DOUBLED = stream(
@@ -130,11 +130,19 @@ def test_misaligned_floats() -> None:
     assert memory[3].tobytes() == values.tobytes()
 
 
-def test_an_illegal_record_is_named() -> None:
-    words = stream(load(64, post=mask(0)), requant(params=0, out=64, wait=mask(0)))
-    memory = regions(np.full(64, 99))
+@pytest.mark.parametrize("merge", [True, False])
+@pytest.mark.parametrize("summed", [True, False])
+def test_an_illegal_record_is_named(summed: bool, merge: bool) -> None:
+    words = stream(
+        load(64, region=0, post=mask(0)),
+        *([conv(w=0, acc=0, wait=mask(0), post=mask(0))] if summed else []),
+        requant(params=0, out=64, wait=mask(0), post=mask(1)),
+        store(4, region=3, spm=64, wait=mask(1)),
+    )
+    memory = {0: np.full(64, 99, np.uint8)} | regions(np.full(64, 0))
     with pytest.raises(IllegalCommand) as error:
-        Machine(CONFIG).execute(words, memory)
+        Machine(CONFIG).execute(words, memory, merge=merge)
     assert str(error.value) == (
-        "command 1 (REQUANT): shift of a parameter record is out of range: seen 99; limit -31..30"
+        f"command {1 + summed} (REQUANT): shift of a parameter record is out of range: "
+        "seen 99; limit -31..30"
     )

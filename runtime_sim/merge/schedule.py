@@ -1,0 +1,63 @@
+"""The passes in order: from the families of a stream to a short list of layers and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from runtime_sim.isa.fields import Queue
+from runtime_sim.merge.affine import reach
+from runtime_sim.merge.dataflow import Dataflow, in_order
+from runtime_sim.merge.groups import Flat, Group, Grouper
+from runtime_sim.merge.layers import Layer, prove
+from runtime_sim.merge.needed import needed
+from runtime_sim.templates import Family, Template
+from runtime_sim.views import DRAM
+
+Action = Layer | int
+"""A merged operation, or the position of a command that runs as it is."""
+
+
+def schedule(families: Sequence[Family]) -> tuple[Action, ...]:
+    """Return what to do, in a legal order, to leave DRAM as the stream would."""
+    commands = in_order(families)
+    flow = Dataflow()
+    flow.walk(commands)
+    plain = needed(commands, flow.kept)
+    grouper, actions = Grouper(), []
+    tiles = iter(flow.tiles)
+    tile = next(tiles, None)
+    for position in (*plain, len(commands)):
+        while tile is not None and tile.position < position:
+            actions += _layers(grouper.add(tile))
+            tile = next(tiles, None)
+        if position < len(commands):
+            reads, writes = _transfers(*commands[position][1:])
+            actions += _layers(grouper.conflicts(reads, writes))
+            actions.append(position)
+    actions += _layers(grouper.rest())
+    return tuple(actions)
+
+
+def _layers(groups: Iterator[Group]) -> list[Action]:
+    return [layer for group in groups for layer in _split(group.tiles)]
+
+
+def _split(tiles: Sequence[Flat]) -> list[Action]:
+    """Return the tiles as few layers: one if they prove to be one, else those of both halves."""
+    layer = prove(tiles)
+    if layer is not None:
+        return [layer]
+    middle = len(tiles) // 2
+    return [*_split(tiles[:middle]), *_split(tiles[middle:])]
+
+
+def _transfers(
+    template: Template, offsets: Sequence[int]
+) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
+    """Return the DRAM hulls that a command reads and writes."""
+    hulls = [
+        (view.memory, *reach(offset, view.shape, view.strides, view.dtype.itemsize))
+        for view, offset in zip(template.views, offsets, strict=True)
+        if view.memory >= DRAM and 0 not in view.shape
+    ]
+    return ([], hulls) if template.row.queue == Queue.ST else (hulls, [])
