@@ -13,11 +13,11 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codegen.borders import Border
 from codegen.conv_plan import RECORD_BYTES, ConvLayout, ConvShape
 from codegen.schedule import Schedule
 from codegen.tiles import Axis
-from runtime_sim.npu import Memory, NpuConfig
+from codegen.transfer_cost import box_cycles, transfer_cycles
+from runtime_sim.npu import NpuConfig
 
 COMMAND_CONTROLLER_CYCLES = {"LOAD": 35, "STORE": 30, "CONV": 50, "REQUANT": 40, "CONVERT": 30}
 """Mean controller cycles of a command in a rolled loop, as measured over typical layers."""
@@ -91,8 +91,8 @@ def _average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep
     out = (shape.rows.out / row_tiles, shape.cols.out / at.col_tiles, _mean_channels(shape, at))
     reloads = shape.depthwise or s.order == "channel_outer"
     weight_tile = shape.depth * shape.target.channels / at.channel_tiles
-    weights = _transfer(weight_tile / at.depth_tiles, memory) * at.depth_tiles
-    load = _box(shape.source, _input_extent(shape, s, at), memory)
+    weights = transfer_cycles(weight_tile / at.depth_tiles, memory) * at.depth_tiles
+    load = box_cycles(shape.source, _input_extent(shape, s, at), memory)
     volume = out[0] * out[1] * out[2]
     converted = at.in_bytes / npu.lanes if at.converts_in else 0
     buffers = min(s.in_buffers, s.out_buffers)
@@ -109,8 +109,8 @@ def _average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep
         load=load,
         weights=weights,
         all_weights=weights * at.channel_tiles,
-        params=_transfer(RECORD_BYTES * shape.target.channels, memory),
-        store=_box(shape.target, out, memory),
+        params=transfer_cycles(RECORD_BYTES * shape.target.channels, memory),
+        store=box_cycles(shape.target, out, memory),
         controller=_controller_cycles(s, at, reloads),
         convert_in=converted,
         latency=memory.latency,
@@ -140,30 +140,6 @@ def _mean_window(axis: Axis, tile: int) -> float:
         start = max(0, first * axis.stride - axis.pad)
         total += min(axis.size, last * axis.stride - axis.pad + axis.reach) - start
     return total / count
-
-
-def _transfer(size: float, memory: Memory) -> float:
-    """Return the cycles of one contiguous transfer; short ones cannot hide the next's latency."""
-    bursts = math.ceil(size / memory.burst) * memory.burst
-    return max(bursts / memory.bytes_per_cycle, memory.latency if size else 0)
-
-
-def _box(border: Border, extent: tuple[float, float, float], memory: Memory) -> float:
-    """Return the cycles of a tile's transfer: runs that do not touch cost whole bursts each."""
-    height, width, channels = extent
-    if border.planar:
-        runs, run, stride = channels * height, width * border.item, border.row_pitch
-    elif channels < border.channels or border.step[1] > 1:
-        runs, run = height * width, channels * border.item
-        stride = border.pixel_pitch
-    else:
-        runs, run = height, width * channels * border.item
-        stride = border.row_pitch
-    if run >= stride:
-        runs, run = 1, run * runs
-    grain = math.gcd(memory.burst, int(stride), max(1, int(run)))
-    touched = runs * (run + memory.burst - grain)
-    return max(touched / memory.bytes_per_cycle, memory.latency)
 
 
 def _array_cycles(shape: ConvShape, s: Schedule, at: ConvLayout, npu: NpuConfig) -> float:

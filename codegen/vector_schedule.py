@@ -1,20 +1,24 @@
 """Legal schedules of a vector kernel, ordered by estimate.
 
-The estimate is the larger of DRAM and vector cycles (and controller cycles per step), plus the
-exposed first load and last store. Fewer, larger tiles win until the exposed ends cost more.
+The estimate of a step is the largest of its DRAM cycles (whole bursts, and the latency that short
+transfers cannot hide), vector cycles and controller cycles; the first load and the last result
+are exposed. Fewer, larger tiles win until the exposed ends cost more.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 
 from codegen.schedule import Schedule
 from codegen.tiles import align
-from codegen.vector_kernel import Tile, VectorShape, in_tile
+from codegen.transfer_cost import data_cycles
+from codegen.vector_kernel import Source, Tile, VectorShape, in_tile
 from runtime_sim.npu import NpuConfig
 
-CONTROLLER_CYCLES_PER_STEP = 150
+CONTROLLER_CYCLES_PER_STEP, CONTROLLER_CYCLES_PER_LOAD = 70, 35
+"""Mean controller cycles of a step's vector command and STORE, and of each LOAD, as measured."""
 FIELD_LIMIT = 65535
 PIXEL_STRIDE_LIMIT = 65535
 
@@ -62,6 +66,8 @@ def spm_bytes(shape: VectorShape, s: Schedule) -> int:
 
 def is_legal(shape: VectorShape, s: Schedule, npu: NpuConfig) -> bool:
     """Return whether the kernel fits SPM and the fields."""
+    if min(s.tile_h, s.tile_w, s.tile_oc, s.in_buffers, s.out_buffers) < 1:
+        return False
     tiles = [in_tile(source, s, shape.extent[2]) for source in shape.sources]
     tiles.append((s.tile_h, s.tile_w, s.tile_oc))
     items = [source.border.item for source in shape.sources] + [shape.target.item]
@@ -72,22 +78,38 @@ def is_legal(shape: VectorShape, s: Schedule, npu: NpuConfig) -> bool:
 
 
 def _estimate(shape: VectorShape, s: Schedule, passes: int, npu: NpuConfig) -> float:
+    """Return the cycles of all steps but the first load and the last result, plus those."""
     memory = npu.memory_of(0)
-    height, width, channels = shape.extent
-    steps = -(-height // s.tile_h) * -(-width // s.tile_w) * -(-channels // s.tile_oc)
-    loaded = sum(
-        _volume(in_tile(source, s, channels)) * source.border.item for source in shape.sources
-    )
-    out_tile = s.tile_h * s.tile_w * s.tile_oc
-    moved = steps * loaded + height * width * channels * shape.target.item
-    dram = moved / memory.bytes_per_cycle
-    vector = height * width * channels * passes / npu.lanes
-    controller = steps * CONTROLLER_CYCLES_PER_STEP
-    exposed = (loaded + out_tile * shape.target.item) / memory.bytes_per_cycle
-    exposed += memory.latency + out_tile * passes / npu.lanes
-    if s.in_buffers == 1 and steps > 1:
-        return dram + vector + controller + exposed
-    return max(dram, vector, controller) + exposed
+    tiles = [-(-size // tile) for size, tile in zip(shape.extent, (s.tile_h, s.tile_w, s.tile_oc))]
+    steps = math.prod(tiles)
+    rows, cols, channels = (size / count for size, count in zip(shape.extent, tiles))
+    loads = [
+        data_cycles(
+            source.border, (*_pixels(source, rows, cols), _channels(source, channels)), memory
+        )
+        for source in shape.sources
+    ]
+    load, store = sum(loads), data_cycles(shape.target, (rows, cols, channels), memory)
+    # A load's latency runs from the start of the one before; the store goes after the last load.
+    dma = sum(max(cycles, memory.latency) for cycles in loads[:-1])
+    dma += max(loads[-1] + store, memory.latency)
+    vector = rows * cols * channels * passes / npu.lanes
+    controller = CONTROLLER_CYCLES_PER_STEP + CONTROLLER_CYCLES_PER_LOAD * len(loads)
+    step = max(dma, vector, controller)
+    if s.in_buffers == 1:
+        step = max(dma + vector, controller)
+    return load + (steps - 1) * step + vector + store + 2 * memory.latency
+
+
+def _pixels(source: Source, rows: float, cols: float) -> tuple[float, float]:
+    """Return the mean rows and columns that a tile of `rows` x `cols` results reads."""
+    height = 1 if source.broadcasts_rows else (rows - 1) * source.rows.stride + source.rows.reach
+    width = 1 if source.broadcasts_cols else (cols - 1) * source.cols.stride + source.cols.reach
+    return min(source.rows.size, height), min(source.cols.size, width)
+
+
+def _channels(source: Source, channels: float) -> float:
+    return 1 if source.border.channels == 1 else channels
 
 
 def _volume(tile: Tile) -> int:
