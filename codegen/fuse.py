@@ -13,6 +13,7 @@ from codegen.graph import NpuGraph, Tensor
 from codegen.ops.base import Operator
 from codegen.ops.convert import Convert
 from codegen.ops.window import WindowOperator
+from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
 
 
@@ -20,7 +21,7 @@ def fuse_borders(graph: NpuGraph, npu: NpuConfig) -> NpuGraph:
     """Return the graph with border conversions fused, where the fused kernel still fits `npu`."""
     operators = list(graph.operators)
     for conversion in graph.operators:
-        if not isinstance(conversion, Convert) or conversion.mode == "rescale":
+        if not isinstance(conversion, Convert) or not _is_border(conversion):
             continue
         fused = _fuse_input(conversion, operators, graph) or _fuse_output(
             conversion, operators, graph
@@ -28,10 +29,17 @@ def fuse_borders(graph: NpuGraph, npu: NpuConfig) -> NpuGraph:
         if fused is None:
             continue
         old, new = fused
-        if new.schedules(npu):
+        if not new.rejections(npu):
             operators[operators.index(old)] = new
             operators.remove(conversion)
     return NpuGraph(graph.name, tuple(operators), graph.inputs, graph.outputs, graph.profile)
+
+
+def _is_border(conversion: Convert) -> bool:
+    """Return whether a layer could convert in the same way: ties to even, nothing rescaled."""
+    source, target = conversion.inputs[0], conversion.outputs[0]
+    ties_away = conversion.mode == "quantize" and conversion.rounding != Rounding.FLOAT_RNE
+    return conversion.mode != "rescale" and not ties_away and source.quant == target.quant
 
 
 def _readers(tensor: Tensor, operators: list[Operator]) -> list[Operator]:
@@ -46,8 +54,6 @@ def _fuse_input(
     readers = _readers(inner, operators)
     from_outside = any(source is t for t in graph.inputs)
     if len(readers) != 1 or not from_outside or any(inner is t for t in graph.outputs):
-        return None
-    if source.quant != inner.quant:
         return None
     layer = readers[0]
     if not isinstance(layer, WindowOperator):
