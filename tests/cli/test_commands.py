@@ -73,6 +73,24 @@ def test_profile_names_layers_and_totals(vnpu: Command, folder: Path) -> None:
     assert table["time_ms"] == pytest.approx(table["cycles"] / 1e6)
 
 
+def test_profile_says_what_layers_waited_for(vnpu: Command, folder: Path) -> None:
+    assert "busiest" not in vnpu.ok("profile", folder / "dir").out
+    assert "busiest" in vnpu.ok("profile", folder / "dir", "--stalls").out
+    layer = vnpu.ok("profile", folder / "dir", "--json").json["layers"][0]
+    for engine in layer["engines"]:
+        assert engine["busy"] + sum(engine["idle"].values()) == layer["cycles"]
+
+
+@pytest.mark.parametrize("target", ["dir", "model.onnx"])
+def test_profile_writes_a_trace(vnpu: Command, folder: Path, tmp_path: Path, target: str) -> None:
+    trace = tmp_path / "trace.json"
+    text = vnpu.ok("profile", folder / target, "--trace", trace).out
+    assert text.endswith(f"\ntrace written to {trace}\n")
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {event["ph"] for event in events} == {"M", "X"}
+    assert vnpu.ok("profile", folder / target, "--trace", trace, "--json").json["cycles"] > 0
+
+
 def test_a_model_is_profiled_without_calibration_or_compiler(
     vnpu: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -299,6 +299,22 @@ def test_an_output_folder_that_cannot_be_written(
 
 
 @pytest.mark.parametrize(
+    ("file", "why"), [("full", "it is a folder"), ("none/t.json", "No such file or directory")]
+)
+def test_a_trace_that_cannot_be_written(vnpu: Command, place: Path, file: str, why: str) -> None:
+    before = sorted(place.rglob("*"))
+    assert vnpu.error("profile", "dir", "--trace", file) == (
+        f"the trace cannot be written: seen {file}: {why}; name another file"
+    )
+    assert sorted(place.rglob("*")) == before
+
+
+def test_a_model_that_cannot_be_profiled_leaves_no_trace(vnpu: Command, place: Path) -> None:
+    vnpu.error("profile", "cut.onnx", "--trace", "t.json")
+    assert not [path for path in place.iterdir() if "t.json" in path.name]
+
+
+@pytest.mark.parametrize(
     ("key", "value", "line"),
     [
         ("format", 2, "artefact other has another format: seen 2; limit 1"),

@@ -15,6 +15,7 @@ from tvm_vnpu.artifact.meta import ArtifactError, Meta, read_meta
 from tvm_vnpu.artifact.progress import Progress, silent
 from tvm_vnpu.artifact.records import Region
 from tvm_vnpu.artifact.spec import Arrays, TensorSpec
+from tvm_vnpu.report.inference import Inference
 from tvm_vnpu.report.make_profile import make_profile
 from tvm_vnpu.report.profile import Profile
 
@@ -49,7 +50,12 @@ class Artifact:
 
     def profile(self) -> Profile:
         """Return what one inference costs, layer by layer."""
-        return make_profile(
+        return make_profile(self.inference)
+
+    @property
+    def inference(self) -> Inference:
+        """Return one inference, as profile and trace take it."""
+        return Inference(
             model=self.meta.source.file,
             npu=self.meta.npu,
             rounding=self.meta.profile,

@@ -21,6 +21,7 @@ from tvm_vnpu.relax.codegen_hook import region_program
 from tvm_vnpu.relax.explanation import Explanation, explain_annotated
 from tvm_vnpu.relax.names import profile as origin_profile
 from tvm_vnpu.relax.partition import Annotated, annotate_regions, region_functions
+from tvm_vnpu.report.inference import Inference
 from tvm_vnpu.report.make_profile import make_profile
 from tvm_vnpu.report.profile import Profile
 
@@ -132,10 +133,29 @@ def profile_model(
     as `explain_model`, and where no operator fits the NPU.
     """
     config = configurations.load(npu)
-    model = read_model(path, shapes)
-    module = placeholder_module(model, config)
+    return make_profile(inference_of(read_model(path, shapes), config, rounding, progress))
+
+
+def inference_of(
+    model: Model, config: NpuConfig, rounding: str | None = None, progress: Progress = silent
+) -> Inference:
+    """Return one inference of a model, with placeholder ranges if it is a float one.
+
+    Raises VnpuError for an unknown profile, and where no operator fits the NPU.
+    """
+    return timed_inference(model, placeholder_module(model, config), config, rounding, progress)
+
+
+def timed_inference(
+    model: Model,
+    module: tvm.IRModule,
+    config: NpuConfig,
+    rounding: str | None = None,
+    progress: Progress = silent,
+) -> Inference:
+    """Return one inference of a model whose quantised module is given. Raises as `inference_of`."""
     annotated, explanation = annotated_model(model, module, config, rounding)
-    return make_profile(
+    return Inference(
         model=model.path.name,
         npu=config,
         rounding=annotated.profile.name,

@@ -10,20 +10,15 @@ from runtime_sim import timing
 from runtime_sim.npu import NpuConfig
 from runtime_sim.timing import Timeline
 from tvm_vnpu.artifact.records import LayerRecord, Region, RegionRecord
-from tvm_vnpu.report.placement import Placement, tally
+from tvm_vnpu.report.inference import Inference
+from tvm_vnpu.report.placement import tally
 from tvm_vnpu.report.profile import EngineProfile, LayerProfile, MemoryProfile, Profile
+from tvm_vnpu.report.stalls import engines_by_layer
 
 
-def make_profile(
-    *,
-    model: str,
-    npu: NpuConfig,
-    rounding: str,
-    calibrated: bool,
-    regions: Sequence[Region],
-    operators: Sequence[Placement],
-) -> Profile:
+def make_profile(inference: Inference) -> Profile:
     """Time every region's stream and put the figures together."""
+    npu, regions = inference.npu, inference.regions
     timelines = [timing.simulate(region.words, npu) for region in regions]
     total = sum(timeline.total for timeline in timelines)
     layers = [
@@ -33,13 +28,13 @@ def make_profile(
     ]
     macs = sum(layer.macs for layer in layers)
     records = [region.record for region in regions]
-    counts = tally(operators)
+    counts = tally(inference.operators)
     return Profile(
-        model=model,
+        model=inference.model,
         npu=npu.name,
         npu_digest=npu.digest(),
-        rounding=rounding,
-        calibrated=calibrated,
+        rounding=inference.rounding,
+        calibrated=inference.calibrated,
         cycles=total,
         clock_mhz=npu.clock_mhz,
         macs=macs,
@@ -65,33 +60,66 @@ def _peaks(records: Sequence[RegionRecord]) -> dict[str, int]:
     }
 
 
+def layer_ends(region: Region, timeline: Timeline) -> list[int]:
+    """Return the cycle at which each layer of a region ends; the last one ends with the stream."""
+    latest = np.maximum.accumulate(timeline.end) if len(timeline.end) else timeline.end
+    ends = [int(latest[layer.last - 1]) for layer in region.record.layers]
+    return [*ends[:-1], timeline.total] if ends else []
+
+
 def _layers(region: Region, timeline: Timeline, npu: NpuConfig, total: int) -> list[LayerProfile]:
     """Return the layers of a region; their cycles add up to the region's total."""
-    ends = np.maximum.accumulate(timeline.end) if len(timeline.end) else timeline.end
-    issue = np.cumsum(timing.measure(region.words, npu).issue)
-    layers, records = [], region.record.layers
-    before, issued = 0, 0
-    for index, record in enumerate(records):
-        last = record.last - 1
-        end = timeline.total if index == len(records) - 1 else int(ends[last])
-        spent = int(issue[last]) - issued
-        layers.append(_layer(region.record.name, record, end - before, spent, npu, total))
-        before, issued = end, int(issue[last])
+    ends = layer_ends(region, timeline)
+    used = engines_by_layer(region.words, timeline, npu, ends)
+    work = timing.measure(region.words, npu)
+    issued = np.concatenate([[0], np.cumsum(work.issue)])
+    layers: list[LayerProfile] = []
+    before, first = 0, 0
+    for record, end, engines in zip(region.record.layers, ends, used, strict=True):
+        bounds = {
+            "array": float(record.matrix_cycles),
+            "vector": record.vector_elements / npu.lanes,
+            **_memory_bounds(record, work, npu),
+            "controller": float(issued[record.last] - issued[first]),
+        }
+        layers.append(_layer(region.record.name, record, end - before, bounds, engines, npu, total))
+        before, first = end, record.last
     return layers
 
 
-def _layer(
-    region: str, record: LayerRecord, cycles: int, issue: int, npu: NpuConfig, total: int
-) -> LayerProfile:
-    bandwidth = sum(memory.bytes_per_cycle for memory in npu.memories)
-    memories = "+".join(memory.name for memory in npu.memories)
-    bounds = {
-        "array": float(record.matrix_cycles),
-        "vector": record.vector_elements / npu.lanes,
-        f"memory {memories}": record.dram_bytes / bandwidth,
+def _memory_bounds(record: LayerRecord, work: timing.Work, npu: NpuConfig) -> dict[str, float]:
+    """Return the cycles that the layer's compulsory bytes take on each memory it uses.
+
+    With several memories the bytes are shared out as the layer's commands really move them.
+    """
+    mine = slice(record.first, record.last)
+    moved = [
+        int(work.bursts[mine][work.memory[mine] == index].sum())
+        for index in range(len(npu.memories))
+    ]
+    return {
+        f"memory {memory.name}": record.dram_bytes * count / sum(moved) / memory.bytes_per_cycle
+        for memory, count in zip(npu.memories, moved)
+        if count
     }
-    lower = max(bounds.values())
-    bounds["controller"] = float(issue)
+
+
+def _lower_bound(record: LayerRecord, npu: NpuConfig) -> int:
+    """Return the cycles that no schedule can beat; the controller's time is the schedule's own."""
+    bandwidth = sum(memory.bytes_per_cycle for memory in npu.memories)
+    vector, memory = record.vector_elements / npu.lanes, record.dram_bytes / bandwidth
+    return int(np.ceil(max(record.matrix_cycles, vector, memory)))
+
+
+def _layer(
+    region: str,
+    record: LayerRecord,
+    cycles: int,
+    bounds: dict[str, float],
+    engines: tuple[EngineProfile, ...],
+    npu: NpuConfig,
+    total: int,
+) -> LayerProfile:
     return LayerProfile(
         region=region,
         name=record.name,
@@ -103,10 +131,11 @@ def _layer(
         share=cycles / total if total else 0.0,
         macs=record.macs,
         utilization=_utilization(record.macs, cycles, npu),
-        lower_bound_cycles=int(np.ceil(lower)),
+        lower_bound_cycles=_lower_bound(record, npu),
         bound=max(bounds, key=lambda name: bounds[name]),
         bounds=bounds,
         commands=record.last - record.first,
+        engines=engines,
     )
 
 

@@ -7,13 +7,22 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class EngineProfile:
+    """One engine: busy cycles, and idle cycles by cause (see `runtime_sim.idle`)."""
+
+    name: str
+    busy: int
+    idle: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class LayerProfile:
     """One layer: cycles from the end of the layer before to its own end, MACs, and its bounds.
 
     `bounds` are the cycles that the array, the vector unit and the memories need at least, whatever
     the schedule, and those that the controller spends issuing; `bound` names the largest.
     `lower_bound_cycles` is the largest without the controller, `utilization` MACs over the array's
-    peak.
+    peak. `engines` say where every engine's share of `cycles` went; `critical` is the busiest.
     """
 
     region: str
@@ -30,15 +39,12 @@ class LayerProfile:
     bound: str
     bounds: dict[str, float]
     commands: int
+    engines: tuple[EngineProfile, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class EngineProfile:
-    """One engine: busy cycles, and idle cycles by cause (see `runtime_sim.idle`)."""
-
-    name: str
-    busy: int
-    idle: dict[str, int]
+    @property
+    def critical(self) -> EngineProfile:
+        """Return the busiest engine: what it waited for is what the layer lost."""
+        return max(self.engines, key=lambda engine: engine.busy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,10 @@ class Profile:
             "inferences_per_second": self.inferences_per_second,
             "cpu_share": self.cpu_share,
         }
-        return {**asdict(self), **derived}
+        table = {**asdict(self), **derived}
+        for values, layer in zip(table["layers"], self.layers):
+            values["critical"] = layer.critical.name
+        return table
 
     def __str__(self) -> str:
         """Return the profile as text."""

@@ -86,18 +86,37 @@ def counted(count: int, noun: str) -> str:
 def engine_rows(profile: Profile) -> list[list[Cell]]:
     """Return one row per engine: its busy share, and the largest causes of its idle time."""
     return [
-        [engine.name, engine.busy, percent(_share(engine.busy, profile)), _causes(engine, profile)]
+        [
+            engine.name,
+            engine.busy,
+            percent(_share(engine.busy, profile.cycles)),
+            _causes(engine, profile.cycles),
+        ]
         for engine in profile.engines
     ]
 
 
-def _share(cycles: int, profile: Profile) -> float:
-    return cycles / profile.cycles if profile.cycles else 0.0
+def stall_rows(layers: Sequence[LayerProfile]) -> list[list[Cell]]:
+    """Return one row per layer: its busiest engine, and what that one waited for."""
+    return [
+        [
+            short_name(layer.nodes) or layer.name,
+            layer.cycles,
+            layer.critical.name,
+            percent(_share(layer.critical.busy, layer.cycles)),
+            _causes(layer.critical, layer.cycles),
+        ]
+        for layer in layers
+    ]
 
 
-def _causes(engine: EngineProfile, profile: Profile) -> str:
+def _share(cycles: int, total: int) -> float:
+    return cycles / total if total else 0.0
+
+
+def _causes(engine: EngineProfile, total: int) -> str:
     largest = sorted(engine.idle.items(), key=lambda item: -item[1])[:_CAUSES_SHOWN]
-    return ", ".join(f"{cause} {percent(_share(cycles, profile))}" for cause, cycles in largest)
+    return ", ".join(f"{cause} {percent(_share(cycles, total))}" for cause, cycles in largest)
 
 
 def title(profile: Profile) -> str:
@@ -106,14 +125,17 @@ def title(profile: Profile) -> str:
 
 
 _ENGINE_HEADERS = ("engine", "busy", "share", "idle because of")
+_STALL_HEADERS = ("layer", "cycles", "busiest", "busy", "idle because of")
 
 
-def profile_text(profile: Profile) -> str:
-    """Return the profile as text: title, layers, engines, totals."""
+def profile_text(profile: Profile, stalls: bool = False) -> str:
+    """Return the profile as text: title, layers, what they waited for if asked, engines, totals."""
     parts = [title(profile)]
     if not profile.calibrated:
         parts.append(_NOT_CALIBRATED)
     parts.append(text_table(LAYER_HEADERS, layer_rows(profile.layers)))
+    if stalls:
+        parts.append(text_table(_STALL_HEADERS, stall_rows(profile.layers)))
     parts.append(text_table(_ENGINE_HEADERS, engine_rows(profile)))
     parts.append(key_values(total_rows(profile)))
     return "\n\n".join(parts)
