@@ -58,11 +58,13 @@ def run(
         CONSTANTS: foreign_bytes(constants, constants_bytes, "constants"),
         ARENA: np.zeros(arena_bytes, np.uint8),
     }
+    execution = None
     for image in range(batch):
         for i, (address, size) in enumerate(zip(arguments, argument_bytes)):
             where = address + image * strides[i]
             regions[FIRST_ARGUMENT + i] = foreign_bytes(where, size, f"argument {i}")
-        machine.execute(as_words(words), regions)
+        execution = execution or machine.prepare(as_words(words), regions)
+        execution(regions)
 
 
 def run_arrays(
@@ -84,10 +86,12 @@ def run_arrays(
     _check_arguments(len(flat), batch, sizes, None)
     machine, words = Machine(config), as_words(stream)
     regions = {CONSTANTS: _flat(constants, "constants"), ARENA: np.zeros(arena_bytes, np.uint8)}
+    execution = None
     for image in range(batch):
         for i, (array, size) in enumerate(zip(flat, sizes)):
             regions[FIRST_ARGUMENT + i] = array[image * size : (image + 1) * size]
-        machine.execute(words, regions)
+        execution = execution or machine.prepare(words, regions)
+        execution(regions)
 
 
 def foreign_bytes(address: int, size: int, what: str) -> Bytes:

@@ -108,17 +108,22 @@ class Machine:
     ) -> Execution:
         """Return a function of regions that executes a stream, for many calls alike.
 
-        Region 0 must hold the same bytes in every call. Raises as `execute`.
+        Region 0 must hold the same bytes in every call. Raises as `execute`, and so does the
+        function.
         """
         plan = self.plan(stream)
         check_regions(plan, regions)
-        if not merge or _overlapping(plan, regions):
-            return lambda regions, trace=None: run(plan, self.memories(regions), trace)
-        constants = hashlib.sha256(regions.get(CONSTANTS, _NOTHING).data).digest()
+        constants = b""
+        if merge:
+            constants = hashlib.sha256(regions.get(CONSTANTS, _NOTHING).data).digest()
         count = default_threads() if threads is None else max(threads, 1)
 
         def execute(regions: Regions, trace: Trace | None = None) -> None:
+            check_regions(plan, regions)
             memories = self.memories(regions)
+            if not merge or trace is not None or _overlapping(plan, regions):
+                run(plan, memories, trace)
+                return
             try:
                 plan.program.run(
                     memories, constants, lambda i: _run_command(plan.commands[i], memories), count
