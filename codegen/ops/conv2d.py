@@ -14,12 +14,12 @@ from codegen.conv_plan import ConvShape
 from codegen.ops.base import Constraint
 from codegen.ops.draw import CaseSource
 from codegen.ops.window import (
-    CONSTRAINTS,
     WindowOperator,
     calibrated,
     draw_weights,
     draw_window,
 )
+from codegen.ops.window_constraints import CONSTRAINTS
 from codegen.reference import Slide
 from codegen.schedule import Schedule
 from codegen.tiles import Axis

@@ -14,7 +14,8 @@ from codegen.ops.base import Constraint, Operator
 from codegen.ops.constraints import WINDOW_MAX
 from codegen.ops.conv2d import Conv2D
 from codegen.ops.draw import CaseSource
-from codegen.ops.window import CONSTRAINTS, calibrated, draw_weights, draw_window
+from codegen.ops.window import calibrated, draw_weights, draw_window
+from codegen.ops.window_constraints import CONSTRAINTS
 from codegen.reference import Slide
 from codegen.schedule import Schedule
 from runtime_sim.npu import NpuConfig
