@@ -32,13 +32,15 @@ class Template:
     """What commands share: the row, the fields with all addresses zero, and the step for these.
 
     `views` are the step's views, reads first, the written ones last; `write` is the position of the
-    first written one. Two templates of a stream are never equal.
+    first written one. `hulls` are their extents, counted from where each begins. Two templates of a
+    stream are never equal.
     """
 
     row: Instruction
     fields: Fields
     step: Step | None
     views: tuple[View, ...]
+    hulls: tuple[tuple[int, int], ...]
     write: int
 
 
@@ -81,9 +83,9 @@ def legal(family: Family, config: NpuConfig) -> bool:
         return False
     if template.row.queue == Queue.ST and template.views[template.write].memory == DRAM:
         return False
-    for view, starts in zip(template.views, family.offsets, strict=True):
+    for view, hull, starts in zip(template.views, template.hulls, family.offsets, strict=True):
         if view.memory in sizes:
-            low, high = (edge - view.offset for edge in view.extent)
+            low, high = hull
             if starts.min() + low < 0 or starts.max() + high > sizes[view.memory]:
                 return False
     return True
@@ -93,10 +95,10 @@ def reach(found: Sequence[Family]) -> Mapping[int, tuple[int, int]]:
     """Return the (first, last + 1) byte touched in each region used."""
     result: dict[int, tuple[int, int]] = {}
     for family in found:
-        for view, starts in zip(family.template.views, family.offsets, strict=True):
+        template = family.template
+        for view, hull, starts in zip(template.views, template.hulls, family.offsets, strict=True):
             if view.memory >= DRAM:
-                low, high = (edge - view.offset for edge in view.extent)
-                low, high = int(starts.min()) + low, int(starts.max()) + high
+                low, high = int(starts.min()) + hull[0], int(starts.max()) + hull[1]
                 first, last = result.get(view.memory - DRAM, (low, high))
                 result[view.memory - DRAM] = min(first, low), max(last, high)
     return result
@@ -139,7 +141,11 @@ def _family(group: Columns, rows: NDArray[np.intp], config: NpuConfig) -> Family
             if moved.offset != view.offset:
                 offsets[number] += (addresses[name] - bases[name]) * (moved.offset - view.offset)
     write = len(views) - (len(step.write.views) if step is not None else 0)
-    return Family(Template(group.row, fields, step, views, write), group.index[rows], offsets)
+    hulls = tuple(
+        (low - view.offset, high - view.offset) for view in views for low, high in (view.extent,)
+    )
+    template = Template(group.row, fields, step, views, hulls, write)
+    return Family(template, group.index[rows], offsets)
 
 
 def views_of(step: Step | None) -> tuple[View, ...]:

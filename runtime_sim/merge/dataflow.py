@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from runtime_sim.isa.fields import Queue
-from runtime_sim.merge.affine import nested_dims, reach, through
+from runtime_sim.merge.affine import Dim, nested_dims, reach, through
 from runtime_sim.merge.intervals import Intervals
 from runtime_sim.merge.values import Load, Opaque, Source, Tile, Value
 from runtime_sim.templates import Family, Template
@@ -19,8 +19,8 @@ from runtime_sim.views import ACC, CONSTANTS, DRAM, SPM, View
 
 POINTWISE = ("ELTWISE", "CONVERT")
 """Instructions whose result element depends on the operands' same element alone."""
-Placed = tuple[View, int]
-"""A view of a template and the offset it has in one command."""
+Placed = tuple[View, int, tuple[int, int]]
+"""A view of a template, the offset it has in one command, and its hull counted from there."""
 Command = tuple[int, Template, tuple[int, ...]]
 """(position, template, offset of each of its views)."""
 
@@ -34,6 +34,7 @@ class Dataflow:
         self.kept: list[int] = []
         self._spm, self._acc = Intervals(), Intervals()
         self._written: dict[int, list[_Stretch]] = {}
+        self._boxes: dict[int, tuple[tuple[Dim, ...] | None, Template]] = {}
 
     def walk(self, commands: Sequence[Command]) -> None:
         """Follow all commands in stream order."""
@@ -47,12 +48,11 @@ class Dataflow:
                 self._compute(position, template, offsets)
 
     def _load(self, position: int, template: Template, offsets: Sequence[int]) -> None:
-        source, target = template.views
-        low, high = _hull(target)
-        self._spm.put(offsets[1] + low, offsets[1] + high,
-                      Load(position, template, offsets[1], offsets[0]))  # fmt: skip
-        low, high = _hull(source)
-        for stretch in self._written.get(source.memory, ())[-1:]:
+        low, high = template.hulls[1]
+        load = Load(position, template, offsets[1], offsets[0])
+        self._spm.put(offsets[1] + low, offsets[1] + high, load)
+        low, high = template.hulls[0]
+        for stretch in self._written.get(template.views[0].memory, ())[-1:]:
             stretch.read |= offsets[0] + low < stretch.high and offsets[0] + high > stretch.low
 
     def _compute(self, position: int, template: Template, offsets: Sequence[int]) -> None:
@@ -60,24 +60,25 @@ class Dataflow:
         assert template.step is not None
         for operand in template.step.reads:
             last = first + len(operand.views)
-            reads.append(tuple(zip(operand.views, offsets[first:last], strict=True)))
+            reads.append(list(zip(template.views, offsets, template.hulls))[first:last])
             first = last
         value = self._value(template, reads, offsets[-1]) if len(offsets) == first + 1 else None
-        for view, offset in zip(template.views[first:], offsets[first:], strict=True):
-            low, high = _hull(view)
-            memory = self._spm if view.memory == SPM else self._acc
-            memory.put(offset + low, offset + high, value or Opaque(position))
+        for number in range(first, len(offsets)):
+            low, high = template.hulls[number]
+            memory = self._spm if template.views[number].memory == SPM else self._acc
+            start = offsets[number]
+            memory.put(start + low, start + high, value or Opaque(position))
 
     def _value(
-        self, template: Template, reads: Sequence[tuple[Placed, ...]], out: int
+        self, template: Template, reads: Sequence[Sequence[Placed]], out: int
     ) -> Value | None:
         inputs: list[Source | Value] = []
         tables: list[Source] = []
         for operand in reads:
-            view, offset = operand[0]
-            if 0 in view.shape:
+            view, _, hull = operand[0]
+            if hull[0] == hull[1]:
                 return None
-            found = self._sum(view, offset) if view.memory == ACC else self._tensor(operand)
+            found = self._sum(operand[0]) if view.memory == ACC else self._tensor(operand)
             if found is None:
                 return None
             if view.memory != ACC and len(view.shape) == 1:
@@ -90,19 +91,18 @@ class Dataflow:
                 inputs.append(found)
         return Value(template, template.views[-1], out, tuple(inputs), tuple(tables))
 
-    def _sum(self, view: View, offset: int) -> Value | None:
+    def _sum(self, placed: Placed) -> Value | None:
         """Return the value whose place in ACC is exactly this view."""
-        low, high = _hull(view)
+        view, offset, (low, high) = placed
         owner = self._acc.sole(offset + low, offset + high)
         if isinstance(owner, Value) and _same_place(view, offset, owner):
             return owner
         return None
 
-    def _tensor(self, operand: tuple[Placed, ...]) -> Source | Value | None:
+    def _tensor(self, operand: Sequence[Placed]) -> Source | Value | None:
         """Return what an SPM operand holds: a value in place, or elements of DRAM."""
-        view, offset = operand[0]
+        view, offset, (low, high) = operand[0]
         if len(operand) == 1:
-            low, high = _hull(view)
             owner = self._spm.sole(offset + low, offset + high)
             copied = None if owner is None else self._copied(owner, view, offset)
             if copied is not None:
@@ -113,13 +113,13 @@ class Dataflow:
                 return None
         rows = [
             (row, offset + number * view.strides[0])
-            for view, offset in operand
+            for view, offset, _ in operand
             for row in (_one_row(view),)
             for number in range(view.shape[0])
         ]
         return self._joined(rows)
 
-    def _joined(self, rows: Sequence[Placed]) -> Source | None:
+    def _joined(self, rows: Sequence[tuple[View, int]]) -> Source | None:
         """Return rows as one tensor if their originals follow one another evenly."""
         parts = []
         for view, offset in rows:
@@ -152,7 +152,7 @@ class Dataflow:
         """Return the DRAM elements behind a window on a copied or converted tensor."""
         item = view.dtype.itemsize
         if isinstance(owner, Load):
-            dims = _load_dims(owner.template.views[1], owner.template.views[0])
+            dims = self._box(owner.template, 1)
             if dims is None:
                 return None
             found = through(offset - owner.spm, view.shape, view.strides, item, dims)
@@ -193,7 +193,7 @@ class Dataflow:
             self.kept.append(position)
         else:
             self.tiles += tiles
-        low, high = _hull(target)
+        low, high = template.hulls[1]
         stretches = self._written.setdefault(target.memory, [])
         last = stretches[-1] if stretches else None
         low, high = offsets[1] + low, offsets[1] + high
@@ -208,19 +208,19 @@ class Dataflow:
     ) -> list[Tile] | None:
         """Return the tiles of a STORE; None if some byte of it cannot be followed."""
         box, target = template.views
-        low, high = _hull(box)
+        low, high = template.hulls[0]
         owners = self._spm.within(offsets[0] + low, offsets[0] + high)
-        dims = _load_dims(box, target)
+        dims = self._box(template, 0)
         if owners is None or dims is None:
             return None
         tiles, covered = [], 0
-        low, high = _hull(target)
+        low, high = template.hulls[1]
         own = (target.memory, offsets[1] + low, offsets[1] + high)
         for first, last, owner in owners:
             if not isinstance(owner, Value) or not computable(owner):
                 return None
             place = owner.place
-            low, high = _hull(place)
+            low, high = owner.template.hulls[-1]
             if owner.offset + low < first or owner.offset + high > last:
                 return None
             item = place.dtype.itemsize
@@ -236,6 +236,15 @@ class Dataflow:
             tiles.append(Tile(position, owner, out))
         n0, n1, n2, run = box.shape
         return tiles if covered == n0 * n1 * n2 * run else None
+
+    def _box(self, template: Template, near: int) -> tuple[Dim, ...] | None:
+        """Return the dimensions of a transfer's box, looked at from view `near`."""
+        known = self._boxes.get(id(template))
+        if known is None:
+            here, there = template.views[near], template.views[1 - near]
+            known = (nested_dims(here.shape, here.strides, there.strides), template)
+            self._boxes[id(template)] = known
+        return known[0]
 
     def _fresh(self, value: Value, own: tuple[int, int, int], out: Source | None) -> bool:
         """Tell whether no STORE so far, nor this one to `own`, overwrites what a value reads.
@@ -318,12 +327,6 @@ def _hull(view: View) -> tuple[int, int]:
 @lru_cache(maxsize=4096)
 def _one_row(view: View) -> View:
     return View(view.memory, view.offset, (1, *view.shape[1:]), view.strides, view.dtype)
-
-
-@lru_cache(maxsize=4096)
-def _load_dims(near: View, far: View) -> tuple[tuple[int, int, int], ...] | None:
-    """Return the dimensions of a transfer's box, seen from `near`."""
-    return nested_dims(near.shape, near.strides, far.strides)
 
 
 def _same_place(view: View, offset: int, value: Value) -> bool:

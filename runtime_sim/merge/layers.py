@@ -220,7 +220,9 @@ def _tensor(
     sources = [flat.tensors[slot] for flat in tiles]
     owner, shared = tiles[0].owners[slot], tiles[0].shared[slot]
     extents = np.array([source.shape for source in sources], np.int64)
-    slides = np.array([_slide(flat.owners[slot]) for flat in tiles], np.int64)
+    owners = {id(flat.owners[slot]): flat.owners[slot] for flat in tiles}
+    known_slides = {key: _slide(template) for key, template in owners.items()}
+    slides = np.array([known_slides[id(flat.owners[slot])] for flat in tiles], np.int64)
     steps, covers, pads = slides[0, :2].tolist(), slides[:, 4:6], slides[:, 6:8]
     mult = owner.fields.get("mult", 1)
     if (slides[:, :4] != slides[0, :4]).any() or (starts[:, 2] % mult).any():

@@ -50,7 +50,7 @@ class Program:
         self, memories: Sequence[Any], constants: bytes, command: RunCommand, threads: int
     ) -> None:
         """Run all actions; `constants` is a hash of region 0's contents, `threads` at least 1."""
-        layers = self._layers(constants, memories)
+        layers = self.bind(constants, memories)
         with blas.one_thread():
             for number, action in enumerate(self.actions):
                 if not isinstance(action, Layer):
@@ -59,7 +59,7 @@ class Program:
                 layer = layers.get(number) or BoundLayer(action, memories, self._config)
                 _run(layer, memories, threads if _worthwhile(action) else 1)
 
-    def _layers(self, constants: bytes, memories: Sequence[Any]) -> dict[int, BoundLayer]:
+    def bind(self, constants: bytes, memories: Sequence[Any]) -> dict[int, BoundLayer]:
         """Return the layers bound to these constants, binding them on first use."""
         with self._lock:
             known = self._bound.get(constants)
