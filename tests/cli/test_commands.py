@@ -109,6 +109,29 @@ def test_explain_lists_operators(vnpu: Command, folder: Path) -> None:
     )
 
 
+def test_sweep_writes_a_table(vnpu: Command, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sweep.csv"
+    arguments = (
+        "sweep",
+        folder / "model.onnx",
+        "--set",
+        "array=8x8,0x16",
+        "--jobs",
+        "1",
+        "-o",
+        out,
+    )
+    text = vnpu.ok(*arguments).out
+    assert "array_rows = 0 (an integer from 1 to 256)" in text
+    assert text.endswith(f"\nwritten to {out}\n")
+    header, good, bad = out.read_text().splitlines()
+    assert header.startswith("array,cycles,time_ms,") and header.endswith(",npu_digest,reason")
+    assert good.startswith("8x8,") and bad.startswith("0x16,,,")
+    table = vnpu.ok(*arguments[:-2], "--json").json
+    assert [row["array"] for row in table["rows"]] == ["8x8", "0x16"]
+    assert good.split(",")[1] == str(table["rows"][0]["cycles"])
+
+
 def test_disasm_prints_layers(vnpu: Command, folder: Path) -> None:
     text = vnpu.ok("disasm", folder / "dir").out
     assert f"; region0: {LAYER} (" in text and "FENCE" in text and "END" in text

@@ -309,6 +309,34 @@ def test_a_trace_that_cannot_be_written(vnpu: Command, place: Path, file: str, w
     assert sorted(place.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--set", "spm=1"], "an NPU configuration has no such field: seen 'spm'; limit one of "),
+        (["--set", "array=16"], "array has a malformed value: seen '16'; limit ROWSxCOLS"),
+        (["--set", "lanes=8", "--npu", "vnpu-1"], "unknown NPU 'vnpu-1'"),
+        (["--set", "lanes=8", "--rounding", "up"], "unknown rounding profile 'up'"),
+        (["--set", "lanes=8", "--jobs", "0"], "a sweep needs a process: seen 0 jobs"),
+        (
+            ["--set", "lanes=8", "-o", "full"],
+            "the table cannot be written: seen full: it is a folder; name another file",
+        ),
+        ([], "the following arguments are required: --set: see `vnpu sweep --help`"),
+    ],
+)
+def test_sweeps_that_cannot_begin(
+    vnpu: Command, place: Path, arguments: list[str], line: str
+) -> None:
+    before = sorted(place.rglob("*"))
+    assert vnpu.error("sweep", "model.onnx", *arguments).startswith(line)
+    assert sorted(place.rglob("*")) == before
+
+
+def test_a_sweep_of_a_bad_model_leaves_no_table(vnpu: Command, place: Path) -> None:
+    vnpu.error("sweep", "cut.onnx", "--set", "lanes=8", "-o", "sweep.csv")
+    assert not [path for path in place.iterdir() if "sweep" in path.name]
+
+
 def test_a_model_that_cannot_be_profiled_leaves_no_trace(vnpu: Command, place: Path) -> None:
     vnpu.error("profile", "cut.onnx", "--trace", "t.json")
     assert not [path for path in place.iterdir() if "t.json" in path.name]

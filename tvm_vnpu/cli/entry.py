@@ -13,11 +13,13 @@ from types import ModuleType
 from runtime_sim.errors import VnpuError
 from tvm_vnpu import __version__
 from tvm_vnpu.cli import compile as compile_command
-from tvm_vnpu.cli import disasm, evaluate, explain, profile, run
+from tvm_vnpu.cli import disasm, evaluate, explain, profile, run, sweep
 from tvm_vnpu.cli.arguments import Parser
 from tvm_vnpu.cli.console import Console
 
-COMMANDS: tuple[ModuleType, ...] = (compile_command, run, evaluate, profile, explain, disasm)
+COMMANDS: tuple[ModuleType, ...] = (
+    compile_command, run, evaluate, profile, explain, disasm, sweep,
+)  # fmt: skip
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 1, 130
 
 _EPILOG = """\
