@@ -16,7 +16,7 @@ over; each piece has one cause:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from runtime_sim.isa.fields import Queue
 
 Column = NDArray[np.int64]
-Stall = tuple[int, int, int]
+Stalls = NDArray[np.int64]
+"""The controller's stalls (n, 3): from, to, queue that was full; CTRL for a fence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,11 @@ class EngineUse:
 
 
 def engine_use(
-    mine: NDArray[np.bool_], times: Mapping[str, Column], stalls: Sequence[Stall], total: int
+    mine: NDArray[np.bool_], times: Mapping[str, Column], stalls: Stalls, total: int
 ) -> EngineUse:
     """Return the use of the engine whose commands `mine` selects.
 
-    `times` holds issued, waited, producer, ready, turn, start and end of every command; `stalls`
-    the controller's stalls as (from, to, queue that was full; CTRL for a fence).
+    `times` holds issued, waited, producer, ready, turn, start and end of every command.
     """
     t = {name: column[mine] for name, column in times.items()}
     previous = np.concatenate([np.zeros(1, np.int64), t["end"]])
@@ -71,22 +71,23 @@ def engine_use(
     return EngineUse(busy, {cause: cycles for cause, cycles in sums.items() if cycles})
 
 
-def controller_use(busy: int, stalls: Sequence[Stall], total: int) -> EngineUse:
+def controller_use(busy: int, stalls: Stalls, total: int) -> EngineUse:
     """Return the controller's use: cycles spent issuing, and waiting for each queue or a fence."""
     idle: dict[str, int] = {}
-    for begin, end, queue in stalls:
+    for queue in np.unique(stalls[:, 2]).tolist():
         cause = "fence" if queue == Queue.CTRL else f"queue full:{Queue(queue).name}"
-        idle[cause] = idle.get(cause, 0) + end - begin
+        mine = stalls[stalls[:, 2] == queue]
+        idle[cause] = int((mine[:, 1] - mine[:, 0]).sum())
     rest = total - busy - sum(idle.values())
     return EngineUse(busy, {**idle, "drain": rest} if rest else idle)
 
 
-def _stalled(stalls: Sequence[Stall], at: Column, fences: bool) -> Column:
+def _stalled(stalls: Stalls, at: Column, fences: bool) -> Column:
     """Return how many cycles before each time in `at` the controller spent in one kind of stall."""
-    chosen = [(b, e) for b, e, queue in stalls if (queue == Queue.CTRL) == fences]
-    if not chosen:
+    chosen = stalls[(stalls[:, 2] == Queue.CTRL) == fences, :2]
+    if not len(chosen):
         return np.zeros_like(at)
-    edges = np.array(chosen, np.float64)
+    edges = chosen.astype(np.float64)
     lengths = np.cumsum(edges[:, 1] - edges[:, 0])
     sums = np.stack([np.concatenate([[0.0], lengths[:-1]]), lengths], axis=1)
     return np.rint(np.interp(at, edges.reshape(-1), sums.reshape(-1))).astype(np.int64)

@@ -7,8 +7,10 @@ constants, one pass in stream order computes them all, and a shorter transfer ne
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,9 +100,11 @@ def simulate(stream: bytes | Words, config: NpuConfig) -> Timeline:
     """
     work = measure(stream, config)
     schedule = _Schedule(work, config)
-    moments = np.array(schedule.run(), np.int64).reshape(-1, len(MOMENTS))
+    run = schedule.run()
+    moments = np.fromiter(chain.from_iterable(run), np.int64, len(run) * len(MOMENTS))
+    moments = moments.reshape(-1, len(MOMENTS))
     columns = dict(zip(MOMENTS, moments.T, strict=True))
-    stalls, total = schedule.stalls, schedule.total
+    stalls, total = np.array(schedule.stalls, np.int64).reshape(-1, 3), schedule.total
     engines = {
         queue.name: engine_use(work.queue == queue, columns, stalls, total) for queue in ENGINES
     }
@@ -154,12 +158,12 @@ class _Schedule:
 
     def __init__(self, work: Work, config: NpuConfig) -> None:
         self._work = work
-        self._depth = config.queue_depth
         self._latency = [memory.latency for memory in config.memories]
         self._memory_start = [0] * len(self._latency)
         self._memory_end = [0] * len(self._latency)
         self._start, self._end = [0] * 5, [0] * 5
-        self._begun: list[list[int]] = [[] for _ in range(5)]
+        self._recent = [deque([0] * config.queue_depth, config.queue_depth) for _ in range(5)]
+        """When each queue's last commands left it, oldest first: as many as it has room for."""
         self.stalls: list[tuple[int, int, int]] = []
         """Controller stalls: (from, to, queue that was full; CTRL for a fence)."""
         self.total = 0
@@ -168,49 +172,50 @@ class _Schedule:
         """Return the MOMENTS of every command and set `stalls` and `total`."""
         work, semaphores = self._work, _Semaphores(self._work)
         moments: list[tuple[int, ...]] = []
-        now, place = 0, self._place
+        now, ends, recent, transfer = 0, self._end, self._recent, self._transfer
         columns = (work.queue, work.issue, work.wait, work.post, work.cycles, work.memory)
         rows = zip(*(column.tolist() for column in (*columns, work.drains)), strict=True)
         for index, (queue, issue, wait, post, cycles, memory, drains) in enumerate(rows):
-            now = self._issue(now + issue, queue, drains)
-            waited, producer = semaphores.take(index, wait) if wait else (0, -1)
-            ready, turn, start = place(queue, memory, cycles, max(now, waited))
-            end = start + cycles
+            now += issue
+            left = recent[queue]
+            free = max(ends) if drains else left[0]
+            if free > now:
+                if drains != _END:
+                    self.stalls.append((now, free, queue))
+                now = free
+            begin, producer, waited = now, -1, 0
+            if wait:
+                waited, producer = semaphores.take(index, wait)
+                if waited > begin:
+                    begin = waited
+            if memory >= 0:
+                begin, ready, turn, start = transfer(queue, memory, cycles, begin)
+            else:
+                if queue != Queue.CTRL and ends[queue] > begin:
+                    begin = ends[queue]
+                ready = turn = start = begin
+            ends[queue] = end = start + cycles
+            left.append(begin)
             if post:
                 semaphores.give(post, end, queue)
             moments.append((now, waited, producer, ready, turn, start, end))
-        self.total = max(now, *self._end)
+        self.total = max(now, *ends)
         return moments
 
-    def _issue(self, now: int, queue: int, drains: int) -> int:
-        """Return when the controller, ready at `now`, gets rid of the command."""
-        free = now
-        if drains:
-            free = max(now, *self._end)
-        elif len(self._begun[queue]) >= self._depth:
-            free = max(now, self._begun[queue][-self._depth])
-        if free > now and drains != _END:
-            self.stalls.append((now, free, queue))
-        return free
+    def _transfer(
+        self, queue: int, memory: int, cycles: int, begin: int
+    ) -> tuple[int, int, int, int]:
+        """Return (begin, ready, turn, start) of a transfer that may begin at `begin`.
 
-    def _place(self, queue: int, memory: int, cycles: int, begin: int) -> tuple[int, int, int]:
-        """Return (ready, turn, start) of a command that may begin at `begin`.
-
-        A transfer's latency runs beside its predecessor's data; its data follow those of the
-        transfer issued before it on the same memory.
+        Its latency runs beside its predecessor's data; its data follow those of the transfer issued
+        before it on the same memory.
         """
-        if memory < 0:
-            if queue != Queue.CTRL:
-                begin = max(begin, self._end[queue])
-            ready = turn = start = begin
-        else:
-            begin = max(begin, self._start[queue])
-            ready, turn = begin + self._latency[memory], self._memory_start[memory]
-            start = max(ready, self._end[queue], self._memory_end[memory])
-            self._memory_start[memory], self._memory_end[memory] = start, start + cycles
-        self._begun[queue].append(begin)
-        self._start[queue], self._end[queue] = start, start + cycles
-        return ready, turn, start
+        begin = max(begin, self._start[queue])
+        ready, turn = begin + self._latency[memory], self._memory_start[memory]
+        start = max(ready, self._end[queue], self._memory_end[memory])
+        self._memory_start[memory], self._memory_end[memory] = start, start + cycles
+        self._start[queue] = start
+        return begin, ready, turn, start
 
 
 class _Semaphores:

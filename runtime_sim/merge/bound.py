@@ -24,7 +24,7 @@ Rows = tuple[int, int]
 Compute = Callable[[Memories, Rows, Array], None]
 """Writes rows [first, last) of a value to an array (rows, columns, channels) of its type."""
 
-_BLOCK_ELEMENTS = 32768
+_BLOCK_ELEMENTS = 65536
 """Result elements of a block: its float64 form and its inputs should stay in a core's cache."""
 
 
