@@ -89,3 +89,22 @@ def test_a_static_batch_equals_the_reference_of_each_image() -> None:
     (result,) = run_on_npu(mod, {"x": images})
     expected = [evaluate(graph, [images[i : i + 1]])[0] for i in range(3)]
     np.testing.assert_array_equal(result, np.concatenate(expected))
+
+
+def test_operators_that_are_equal_but_for_their_name_keep_it() -> None:
+    pool = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1, 1, 1, 1]}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["p0"], name="conv")]
+    nodes += [
+        helper.make_node("MaxPool", [f"p{i}"], [f"p{i + 1}"], name=f"pool{i}", **pool)
+        for i in range(3)
+    ]
+    nodes.append(helper.make_node("Sigmoid", ["p3"], ["y"], name="gate"))
+    model = make_model(nodes, {"x": [1, 2, 6, 6]}, ["y"], {"w": random_values(4, 2, 1, 1)})
+    feeds = {"x": random_values(1, 2, 6, 6)}
+    mod = quantized(model, feeds)
+    (graph,) = region_graphs(mod)
+    sources = [op.source_names for op in graph.operators]
+    assert sources[:4] == [("conv",), ("pool0",), ("pool1",), ("pool2",)]
+    (result,) = run_on_npu(mod, feeds)
+    (expected,) = run_module(mod, feeds)
+    np.testing.assert_allclose(result, expected, atol=0.05)

@@ -21,6 +21,7 @@ from tvm_vnpu.relax.names import profile as origin_profile
 from tvm_vnpu.relax.patterns import ROWS, PatternRow
 from tvm_vnpu.relax.reader import Reader, Unsupported
 from tvm_vnpu.relax.rewrite import bindings_of, used_vars
+from tvm_vnpu.relax.tell_apart import TellApart
 
 DEFAULT_PROFILE = "integer"
 
@@ -57,7 +58,7 @@ def annotate_regions(
     """Return the module with region functions, not yet compiled. Raises as `partition_for_vnpu`."""
     config = load(npu)
     chosen = find_profile(rounding or origin_profile(mod) or DEFAULT_PROFILE)
-    mod = DuplicateDequantize().apply(mod)
+    mod = TellApart().apply(DuplicateDequantize().apply(mod))
     predicates = _Predicates(chosen, config)
     mod = _fuse(mod, [row for row in ROWS if not row.border], predicates.accepts)
     beside = _Borders(mod, predicates)
