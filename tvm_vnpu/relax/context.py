@@ -16,7 +16,8 @@ from codegen.ops.convert import Convert
 from codegen.ops.reshape import Reshape
 from codegen.profiles import Profile
 from runtime_sim.npu import NpuConfig
-from tvm_vnpu.relax.reader import Dequantized, Reader, Unsupported, dtype_of, static_shape
+from tvm_vnpu.frontend.errors import Unsupported
+from tvm_vnpu.relax.reader import Dequantized, Reader, dtype_of, static_shape
 
 
 @dataclass(slots=True)

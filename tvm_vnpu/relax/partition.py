@@ -13,13 +13,14 @@ from tvm.relax.transform import FusionPattern, PatternCheckContext
 from codegen.profiles import Profile
 from codegen.profiles import profile as find_profile
 from runtime_sim.npu import NpuConfig, load
+from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relax import codegen_hook
 from tvm_vnpu.relax.build_graph import composite_name
 from tvm_vnpu.relax.context import Context
 from tvm_vnpu.relax.duplicate_dq import DuplicateDequantize
 from tvm_vnpu.relax.names import profile as origin_profile
 from tvm_vnpu.relax.patterns import ROWS, PatternRow
-from tvm_vnpu.relax.reader import Reader, Unsupported
+from tvm_vnpu.relax.reader import Reader
 from tvm_vnpu.relax.rewrite import bindings_of, used_vars
 from tvm_vnpu.relax.tell_apart import TellApart
 

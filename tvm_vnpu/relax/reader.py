@@ -15,13 +15,9 @@ from numpy.typing import NDArray
 from tvm import relax
 
 from codegen.graph import QuantParams
-from runtime_sim.errors import VnpuError
+from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relax.names import call_name
 from tvm_vnpu.relax.rewrite import is_call
-
-
-class Unsupported(VnpuError):
-    """A matched operator that the NPU cannot take; the message is the reason users read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,9 +10,10 @@ from codegen.graph import QuantParams, Tensor
 from codegen.ops.concat import Concat
 from codegen.ops.convert import Convert, rescale_values
 from codegen.ops.reshape import Reshape
+from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relax.context import Context, npu_shape
 from tvm_vnpu.relax.ops import activation
-from tvm_vnpu.relax.reader import Unsupported, static_shape
+from tvm_vnpu.relax.reader import static_shape
 
 RESHAPES = ("relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims")
 _ROW_COLUMN_CHANNEL = {2: {1: 2}, 3: {1: 1, 2: 2}, 4: {1: 2, 2: 0, 3: 1}}

@@ -6,9 +6,9 @@ import tvm
 
 from codegen.ops.eltwise import eltwise
 from runtime_sim.isa.fields import EltwiseOp
+from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relax.context import Context
 from tvm_vnpu.relax.ops import activation
-from tvm_vnpu.relax.reader import Unsupported
 
 OPERATIONS = {
     "relax.add": EltwiseOp.ADD,

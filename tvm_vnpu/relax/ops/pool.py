@@ -8,9 +8,10 @@ from codegen.graph import Tensor
 from codegen.ops.convert import Convert
 from codegen.ops.pool import MaxPool, average_pool
 from codegen.ops.reshape import Reshape
+from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relax.context import Context, npu_shape
 from tvm_vnpu.relax.ops import activation
-from tvm_vnpu.relax.reader import Unsupported, static_shape
+from tvm_vnpu.relax.reader import static_shape
 
 
 def convert_max_pool(context: Context, root: tvm.ir.Call, name: str) -> None:

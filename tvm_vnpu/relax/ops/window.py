@@ -14,9 +14,10 @@ from codegen.ops.dense import Dense
 from codegen.ops.depthwise import DepthwiseConv2D
 from codegen.profiles import product_scaling
 from codegen.quantization import Requant
+from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relax.context import Context
 from tvm_vnpu.relax.ops import activation
-from tvm_vnpu.relax.reader import Dequantized, Reader, Unsupported
+from tvm_vnpu.relax.reader import Dequantized, Reader
 
 _BIAS_TOLERANCE = 1e-6
 

@@ -1,0 +1,1 @@
+"""What the Relax and the Relay front end share. Nothing here imports tvm."""
