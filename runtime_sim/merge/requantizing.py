@@ -8,7 +8,8 @@ float64 holds each of them exactly, and the final cast truncates numbers that ar
 Channels whose result is the same for every possible s get a factor of zero. For a larger n the
 float64 expression, which never falls as s rises, is checked on both sides of each of its steps.
 
-FLOAT_RNE is float32 arithmetic by definition; a sum below 2^24 enters it exactly.
+FLOAT_RNE is float32 arithmetic by definition; a sum below 2^24 enters it exactly, a larger one is
+rounded once, from float64, as an integer would be.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ def choose(f: Fields, records: Records, weights: Sequence[Weights]) -> tuple[np.
             up = _Up(f, records, bias, raw, dtype)
             if up.exact:
                 return dtype, up
-        exact = single and bool((raw + np.abs(bias) < FLOAT32_EXACT).all())
-        if f["rounding"] == Rounding.FLOAT_RNE and exact and _finite(records):
-            return dtype, _Even(f, records, bias)
+        if f["rounding"] == Rounding.FLOAT_RNE and _finite(records):
+            exact = single and bool((raw + np.abs(bias) < FLOAT32_EXACT).all())
+            return dtype, _Even(f, records, bias, exact)
     return dtype, _formula(f, records, fold)
 
 
@@ -153,17 +154,26 @@ def _threshold(q: int, n: int, level: int) -> int:
 
 
 class _Even:
-    def __init__(self, f: Fields, records: Records, bias: Int64) -> None:
+    """FLOAT_RNE; without `exact`, sums with their bias are rounded to float32 as integers are."""
+
+    def __init__(self, f: Fields, records: Records, bias: Int64, exact: bool) -> None:
         assert records.scale is not None
         count, zero = joined(len(bias)), f["out_zp"]
-        self._bias = np.tile(bias.astype(np.float32), count)
+        self._bias = np.tile(bias.astype(np.float32 if exact else np.float64), count)
         self._scale = np.tile(records.scale, count)
         self._zero = np.float32(zero)
         self._lo, self._hi = np.float32(f["lo"] - zero), np.float32(f["hi"] - zero)
 
     def __call__(self, sums: Array, out: Array) -> None:
         real = sums.reshape(-1, len(self._bias))
-        np.add(real, self._bias, out=real)
+        if self._bias.dtype == np.float32:
+            np.add(real, self._bias, out=real)
+        else:
+            wide = scratch.array("wide", real.shape, np.float64)
+            np.copyto(wide, real)
+            np.add(wide, self._bias, out=wide)
+            real = scratch.array("real", real.shape, np.float32)
+            np.copyto(real, wide, casting="same_kind")
         with np.errstate(over="ignore"):
             np.multiply(real, self._scale, out=real)
         np.maximum(real, self._lo, out=real)

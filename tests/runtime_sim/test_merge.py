@@ -9,17 +9,18 @@ import pytest
 
 from runtime_sim.errors import VnpuError
 from runtime_sim.isa.codec import Words, decode, encode
-from runtime_sim.isa.fields import Instruction, Queue
+from runtime_sim.isa.fields import Instruction, Queue, Rounding
 from runtime_sim.isa.layout import SLOTS
 from runtime_sim.machine import Machine, PlanCache
+from runtime_sim.merge import blas, bound, program
 from runtime_sim.merge.layers import Layer
 from runtime_sim.views import SPM, View
 from tests.runtime_sim import programs, tiled
-from tests.runtime_sim.streams import requant
+from tests.runtime_sim.streams import add, load, requant, store
 
 MACHINE = Machine(tiled.CONFIG, cache=PlanCache(1))
 LAYERS = 300
-MUTANTS = 1500
+MUTANTS = 800
 PROGRAMS = 400
 
 
@@ -168,3 +169,68 @@ def test_layers_in_a_row_and_in_place() -> None:
             constants.append(again.constants)
         whole = np.concatenate([*words, encode("END")])
         run_both(whole, {0: np.concatenate(constants), 1: first.arena})
+
+
+def test_results_do_not_depend_on_threads() -> None:
+    shape = tiled.Shape(8, 8, 12, 12, 3, 1, 1, Rounding.SINGLE_UP, (3, 0))
+    drawn = tiled.draw_layer(Random(4), shape, 0, 2048)
+    words = np.concatenate([drawn.words, encode("END")])
+    bound._BLOCK_ELEMENTS, before = 1, bound._BLOCK_ELEMENTS
+    program._SERIAL_ELEMENTS, serial = 1, program._SERIAL_ELEMENTS
+    try:
+        results = set()
+        for threads in (1, 2, 5):
+            regions = {0: drawn.constants, 1: drawn.arena.copy()}
+            MACHINE.execute(words, regions, threads=threads)
+            results.add(regions[1].tobytes())
+    finally:
+        bound._BLOCK_ELEMENTS, program._SERIAL_ELEMENTS = before, serial
+    assert len(results) == 1
+
+
+def test_threads_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VNPU_THREADS", "3")
+    assert program.default_threads() == 3
+    monkeypatch.setenv("VNPU_THREADS", "none")
+    assert program.default_threads() >= 1
+
+
+def test_blas_gets_its_threads_back() -> None:
+    controls = blas._controls()
+    if controls is None:
+        pytest.skip("this NumPy has no OpenBLAS that can be set")
+    read, write = controls
+    before = read()
+    try:
+        write(2)
+        with blas.one_thread():
+            with blas.one_thread():
+                assert read() == 1
+            assert read() == 1
+        assert read() == 2
+    finally:
+        write(before)
+
+
+def test_new_constants_are_bound_anew() -> None:
+    shape = tiled.Shape(4, 4, 3, 5, 1, 1, 0, Rounding.SINGLE_UP, (0, 0))
+    first, second = (tiled.draw_layer(Random(seed), shape, 0, 2048) for seed in (7, 7))
+    words = np.concatenate([first.words, encode("END")])
+    run_both(words, {0: first.constants, 1: first.arena})
+    changed = second.constants.copy()
+    changed[:4] ^= 1
+    run_both(words, {0: changed, 1: first.arena})
+
+
+def test_regions_that_share_memory_run_command_by_command() -> None:
+    words = np.concatenate([
+        load(16, region=2, spm=0), store(16, region=3, spm=0),
+        load(16, region=2, spm=32), add(a=32, b=32, out=64, c=16), store(16, region=3, spm=64),
+        encode("END"),
+    ])  # fmt: skip
+    results = []
+    for merge in (True, False):
+        memory = np.arange(24, dtype=np.uint8)
+        MACHINE.execute(words, {2: memory[:16], 3: memory[8:]}, merge=merge)
+        results.append(memory.tolist())
+    assert results[0] == results[1]

@@ -61,12 +61,16 @@ def test_single_up(dtype: type) -> None:
     assert proven > 120
 
 
-def test_float_even() -> None:
+@pytest.mark.parametrize("exact", [True, False])
+def test_float_even(exact: bool) -> None:
     random = Random(6)
     for _ in range(150):
         f, records, raw = draw(random, Rounding.FLOAT_RNE)
+        if not exact:
+            records = Records(records.bias << 7, scale=records.scale)
         sums = sums_to_try(random, raw % (1 << 23), np.zeros((1, CHANNELS), np.int64))
-        check(_Even(f, records, records.bias), f, records, sums, np.float32)
+        even = _Even(f, records, records.bias, exact)
+        check(even, f, records, sums, np.float32)
 
 
 def check(
