@@ -91,6 +91,8 @@ def _candidates(tiles: Sequence[Flat], known: list[int | None]) -> Iterator[list
         for number, flat in enumerate(tiles)
         if all(a.offset == b.offset for a, b in zip(flat.tables, lead, strict=True))
     ]
+    if not lead and known[1]:
+        same = np.flatnonzero((outs - outs.min()) % known[1] == 0).tolist()
     order = np.array(same)[np.argsort(outs[same], kind="stable")]
     columns = [outs, *np.array([[t.offset for t in f.tensors] for f in tiles], np.int64).T]
     gaps = np.diff(outs[order])

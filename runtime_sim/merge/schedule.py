@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from runtime_sim.isa.fields import Queue
 from runtime_sim.merge.affine import reach
 from runtime_sim.merge.dataflow import Dataflow, in_order
 from runtime_sim.merge.groups import Flat, Group, Grouper
 from runtime_sim.merge.layers import Layer, prove
 from runtime_sim.merge.needed import needed
+from runtime_sim.merge.values import Source
 from runtime_sim.templates import Family, Template
 from runtime_sim.views import DRAM
 
@@ -43,12 +46,34 @@ def _layers(groups: Iterator[Group]) -> list[Action]:
 
 
 def _split(tiles: Sequence[Flat]) -> list[Action]:
-    """Return the tiles as few layers: one if they prove to be one, else those of both halves."""
+    """Return the tiles as few layers: one if they prove to be one.
+
+    Otherwise those of each set of tables, as a grouped convolution has; tiles of a group read
+    nothing that another writes, so they may change places if their results do not overlap either.
+    Failing that, those of both halves.
+    """
     layer = prove(tiles)
     if layer is not None:
         return [layer]
+    parts: dict[tuple[int, ...], list[Flat]] = {}
+    for flat in tiles:
+        parts.setdefault(tuple(table.offset for table in flat.tables), []).append(flat)
+    if len(parts) > 1 and _apart([flat.tile.out for flat in tiles]):
+        return [layer for part in parts.values() for layer in _split(part)]
     middle = len(tiles) // 2
     return [*_split(tiles[:middle]), *_split(tiles[middle:])]
+
+
+def _apart(results: Sequence[Source]) -> bool:
+    """Tell whether no two elements of some results share a byte."""
+    hulls = [reach(r.offset, r.shape, r.strides, r.item) for r in results]
+    low, high = min(hull[0] for hull in hulls), max(hull[1] for hull in hulls)
+    marks, count = np.zeros(high - low, np.bool_), 0
+    for result in results:
+        shape, strides = (*result.shape, result.item), (*result.strides, 1)
+        np.ndarray(shape, np.bool_, marks, result.offset - low, strides)[...] = True
+        count += result.shape[0] * result.shape[1] * result.shape[2] * result.item
+    return int(np.count_nonzero(marks)) == count
 
 
 def _transfers(
