@@ -163,10 +163,19 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("out.json", "new")]
 
 
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link.json").symlink_to("out.json")
+    with output_file(tmp_path / "link.json", "the trace") as stream:
+        stream.write("new")
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "out.json").read_text() == "new"
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
         (".", "it is a folder"),
+        ("/dev/null", "it is a device"),
         ("none/out.json", "No such file or directory"),
         ("file/out.json", "Not a directory"),
     ],

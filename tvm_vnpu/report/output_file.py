@@ -23,9 +23,9 @@ def output_file(path: str | os.PathLike[str], what: str) -> Iterator[TextIO]:
     Enter it before long work: a place that cannot be written to is refused at once. When the block
     fails, `path` stays as it was. `what` names the file in the message. Raises OutputError.
     """
-    target = Path(path).absolute()
-    if target.is_dir():
-        raise _refused(what, path, "it is a folder")
+    target = Path(path).resolve()  # a symbolic link stays one
+    if target.exists() and not target.is_file():
+        raise _refused(what, path, "it is a folder" if target.is_dir() else "it is a device")
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:

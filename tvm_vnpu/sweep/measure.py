@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -30,11 +29,6 @@ class Subject:
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
     rounding: str | None
     base: NpuConfig
-
-
-def start_worker() -> None:
-    """Let an interrupt end the process at once: the parent reports it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def measure(subject: Subject, settings: Settings) -> Row:

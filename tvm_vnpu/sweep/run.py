@@ -14,9 +14,10 @@ from runtime_sim import npu as configurations
 from runtime_sim.errors import VnpuError
 from runtime_sim.npu import NpuConfig
 from tvm_vnpu.artifact.progress import Progress, silent
-from tvm_vnpu.sweep.measure import Subject, measure, model_of, start_worker
+from tvm_vnpu.sweep.measure import Subject, measure, model_of
 from tvm_vnpu.sweep.result import Row, Sweep
 from tvm_vnpu.sweep.settings import Settings, Value, combinations, field_name, value_text
+from tvm_vnpu.sweep.worker import start_worker
 
 DIED = "the process that measured it died: out of memory?"
 
