@@ -1,0 +1,45 @@
+"""Build and run Relay modules in process: on TVM's CPU, and with regions on the NPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+
+from tvm_vnpu.relay import partition_for_vnpu
+
+Feeds = Mapping[str, np.ndarray]
+
+
+@contextmanager
+def exact(rounding: str = "UPWARD") -> Iterator[None]:
+    """Requantise in int64 within this context: what the NPU equals."""
+    with relay.qnn.op.requantize_config(rounding=rounding, compute_dtype="int64"):
+        yield
+
+
+def build(
+    mod: tvm.IRModule, opt_level: int = 3
+) -> tvm.relay.backend.executor_factory.ExecutorFactoryModule:  # noqa: E501
+    """Return a module built for the CPU; regions are compiled by the hook."""
+    with tvm.transform.PassContext(opt_level=opt_level):
+        return relay.build(mod, "llvm")
+
+
+def run(mod: tvm.IRModule, feeds: Feeds) -> list[np.ndarray]:
+    """Return the outputs of a module by the graph executor."""
+    executor = graph_executor.GraphModule(build(mod)["default"](tvm.cpu()))
+    for name, value in feeds.items():
+        executor.set_input(name, value)
+    executor.run()
+    return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
+
+
+def both(mod: tvm.IRModule, feeds: Feeds, rounding: str = "UPWARD") -> tuple[list, list]:
+    """Return (outputs of TVM's own CPU build, outputs with regions on the NPU)."""
+    with exact(rounding):
+        return run(mod, feeds), run(partition_for_vnpu(mod), feeds)

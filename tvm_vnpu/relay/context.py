@@ -1,0 +1,186 @@
+"""What converting a matched operator needs: tensors by expression, semantics, NPU, results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from tvm import relay
+
+from codegen.borders import border_of
+from codegen.graph import QuantParams, Tensor
+from codegen.ops.base import Operator
+from codegen.ops.convert import Convert
+from codegen.ops.reshape import Reshape
+from runtime_sim.npu import NpuConfig
+from tvm_vnpu.frontend.errors import Unsupported
+from tvm_vnpu.relay.layouts import NCHW, NHWC, constant_as_npu, npu_shape
+from tvm_vnpu.relay.names import source_names
+from tvm_vnpu.relay.reader import Reader, dtype_of, static_shape
+from tvm_vnpu.relay.semantics import Semantics
+
+UNKNOWN = QuantParams(1.0, 0)
+"""Stands for parameters that no operator names: those that move or compare bytes need none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """An NPU tensor and the layout of the Relay expression that it is."""
+
+    tensor: Tensor
+    layout: str
+
+
+@dataclass(slots=True)
+class Context:
+    """Collects the operators that Relay calls become.
+
+    `layout`: what a tensor of four axes is taken for where no operator says it. `borders`: the
+    region's parameters as they lie in memory, None until their first reader names layout and
+    quantisation. `placed`: what expressions are to the operators. Expressions that are neither
+    become placeholders, which is all that a predicate needs.
+    """
+
+    reader: Reader
+    semantics: Semantics
+    npu: NpuConfig
+    layout: str = NCHW
+    borders: dict[relay.Var, Tensor | None] = field(default_factory=dict)
+    placed: dict[relay.Expr, Placed] = field(default_factory=dict)
+    operators: list[Operator] = field(default_factory=list)
+    batch: int | None = None
+    inside_composite: bool = False
+
+    def names(self, root: relay.Expr) -> tuple[str, ...]:
+        """Return the source nodes of a composite; for a predicate, which sees the whole graph
+        above its match, nothing."""
+        return source_names(root) if self.inside_composite else ()
+
+    def shape(self, expr: relay.Expr) -> tuple[int, ...]:
+        """Return an activation's shape; Unsupported if its batch differs from what came before."""
+        shape = static_shape(self.reader.value(expr))
+        if shape and self.batch not in (None, shape[0]):
+            raise Unsupported(
+                "all tensors must have one batch", seen=f"{shape[0]} and {self.batch}"
+            )
+        self.batch = shape[0] if shape else None
+        return shape
+
+    def layout_of(self, *exprs: relay.Expr) -> str:
+        """Return the layout of the first expression that has one, else the region's."""
+        for expr in exprs:
+            placed = self.placed.get(self.reader.value(expr))
+            if placed is not None:
+                return placed.layout
+        return self.layout
+
+    def activation(
+        self, expr: relay.Expr, quant: QuantParams | None = None, layout: str | None = None
+    ) -> Tensor:
+        """Return the NHWC tensor that an expression is.
+
+        `quant`: the parameters that its reader names, None if it names none. `layout`: the axes
+        that its reader sees. Raises Unsupported for a constant, a dynamic shape, or a rank that
+        the NPU does not have.
+        """
+        value = self.reader.value(expr)
+        if isinstance(value, relay.Constant):
+            raise Unsupported("at least one operand must not be constant")
+        layout = layout or self.layout_of(value)
+        tensor = self._resolve(value, quant, layout)
+        if quant is None or tensor.quant == quant:
+            return tensor
+        view = replace(tensor, name=f"{tensor.name}.requantised", quant=quant)
+        self.add(Reshape(name=view.name, inputs=(tensor,), outputs=(view,)))
+        return view
+
+    def operand(self, expr: relay.Expr, quant: QuantParams, layout: str, rank: int) -> Tensor:
+        """Return an activation, or a constant broadcast to `rank` axes, of an operator."""
+        data = self.reader.constant(expr)
+        if data is None:
+            if len(self.shape(expr)) != rank:
+                raise Unsupported("operands must have equally many axes", seen=self.shape(expr))
+            return self.activation(expr, quant, layout)
+        array = constant_as_npu(data, rank, layout)
+        return Tensor("constant", tuple(array.shape), data.dtype.name, quant, data=array)
+
+    def float_input(self, expr: relay.Expr, quant: QuantParams, layout: str) -> Tensor:
+        """Return a float tensor as it lies in memory; it keeps its first reader's `quant`."""
+        value = self.reader.value(expr)
+        known = self.borders.get(value) if isinstance(value, relay.Var) else None
+        tensor = known or self._border(value, quant, layout)
+        if isinstance(value, relay.Var) and value in self.borders:
+            self.borders[value] = tensor
+        return tensor
+
+    def result(
+        self, name: str, expr: relay.Expr, quant: QuantParams, layout: str, dtype: str = ""
+    ) -> Tensor:
+        """Return a new NHWC tensor of the shape that a Relay expression has."""
+        shape = npu_shape(self.shape(expr), layout)
+        return Tensor(name, shape, dtype or dtype_of(expr), quant)
+
+    def add(self, operator: Operator) -> None:
+        """Append an operator."""
+        self.operators.append(operator)
+
+    def in_memory_order(self, tensor: Tensor, layout: str, name: str) -> Tensor:
+        """Return a tensor with its bytes as Relay orders them, moved only where that differs."""
+        planes = replace(tensor, name=name, layout=NCHW, data=None)
+        if layout == NHWC or len(tensor.shape) < 4 or not border_of(planes).planar:
+            return tensor
+        self.add(Convert.move(name, tensor, planes))
+        return planes
+
+    def reinterpreted(
+        self, tensor: Tensor, layout: str, shape: tuple[int, ...], into: str, name: str
+    ) -> Tensor:
+        """Return a tensor whose bytes, as Relay orders them, are seen as `shape` in layout `into`.
+
+        `layout`: the axes of `tensor`. Elements move only where Relay's order is not the NPU's.
+        """
+        ordered = self.in_memory_order(tensor, layout, f"{name}.planes")
+        shaped = replace(
+            ordered, name=f"{name}.shaped", shape=npu_shape(shape, into),
+            layout=NCHW if len(shape) == 4 else NHWC,
+        )  # fmt: skip
+        if into == NHWC or not border_of(shaped).planar:
+            shaped = replace(shaped, layout=NHWC)
+        self.add(Reshape(name=shaped.name, inputs=(ordered,), outputs=(shaped,)))
+        if shaped.layout == NHWC:
+            return shaped
+        inner = replace(shaped, name=name, layout=NHWC)
+        self.add(Convert.move(name, shaped, inner))
+        return inner
+
+    def _resolve(self, value: relay.Expr, quant: QuantParams | None, layout: str) -> Tensor:
+        if value not in self.placed:
+            border = self._border(value, quant or UNKNOWN, layout)
+            self.shape(value)
+            tensor = replace(border, layout=NHWC)
+            if isinstance(value, relay.Var) and value in self.borders:
+                planar = border_of(border).planar
+                self.borders[value] = border if planar else tensor
+                tensor = self._to_nhwc(border) if planar else tensor
+            self.placed[value] = Placed(tensor, layout)
+        placed = self.placed[value]
+        if placed.layout == layout or len(placed.tensor.shape) < 4:
+            return placed.tensor
+        name = f"{placed.tensor.name}.{layout.lower()}"
+        return self.reinterpreted(placed.tensor, placed.layout, static_shape(value), layout, name)
+
+    def _border(self, value: relay.Expr, quant: QuantParams, layout: str) -> Tensor:
+        name = str(getattr(value, "name_hint", "value"))
+        shape = npu_shape(static_shape(value), layout)
+        in_memory = NCHW if layout == NCHW and len(shape) == 4 else NHWC
+        return Tensor(name, shape, dtype_of(value), quant, in_memory)
+
+    def _to_nhwc(self, border: Tensor) -> Tensor:
+        inner = replace(border, name=f"{border.name}.nhwc", layout=NHWC)
+        self.add(Convert.move(inner.name, border, inner))
+        return inner
+
+
+def elements(shape: tuple[int, ...]) -> int:
+    """Return how many elements one image of a tensor has."""
+    return int(np.prod(shape[1:], dtype=np.int64))

@@ -1,0 +1,1 @@
+"""One module per operator family: how a matched composite becomes NpuGraph operators."""

@@ -1,0 +1,204 @@
+"""conv2d and dense composites: clamp(requantize(clamp(bias + op(x, w))))."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tvm import relay
+
+from codegen.arithmetic import INTEGER_LIMITS
+from codegen.graph import QuantParams
+from codegen.ops.conv2d import Conv2D
+from codegen.ops.dense import Dense
+from codegen.ops.depthwise import DepthwiseConv2D
+from codegen.profiles import Scaling
+from codegen.quantization import Requant
+from tvm_vnpu.frontend.errors import Unsupported
+from tvm_vnpu.relay.context import Context, Placed
+from tvm_vnpu.relay.layouts import channel_axis, check_layout, ohwi_weight, per_channel
+from tvm_vnpu.relay.ops import clamps
+from tvm_vnpu.relay.ops.requantizing import (
+    Requantize,
+    check_range,
+    read_requantize,
+    requantize_scaling,
+)
+from tvm_vnpu.relay.ops.windows import pads
+from tvm_vnpu.relay.reader import dtype_of, integer_type, static_shape
+
+BIAS_OPERATORS = ("nn.bias_add", "add")
+Vector = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Matched:
+    """A matched composite from root to operator; `axis`: the channels of its result."""
+
+    root: relay.Call
+    call: relay.Call
+    requantize: Requantize
+    bias: Vector
+    inner: clamps.Clamp
+    outer: clamps.Clamp
+    axis: int
+
+
+def _match(context: Context, root: relay.Call, operator: str) -> _Matched:
+    reader = context.reader
+    shape = static_shape(root)
+    axis = _result_axis(context, root, operator, len(shape))
+    expr, outer = clamps.strip(reader, root, axis)
+    requantize = read_requantize(context, reader.require(expr, "qnn.requantize"), axis)
+    expr, inner = clamps.strip(reader, requantize.call.args[0], axis)
+    bias = np.zeros(shape[axis], np.int64)
+    biased = reader.call(expr, *BIAS_OPERATORS)
+    if biased is not None:
+        expr, bias = _bias(context, biased, shape[axis], axis)
+    call = reader.require(expr, operator)
+    if dtype_of(call) != "int32":
+        raise Unsupported("the accumulator must be int32", seen=dtype_of(call))
+    return _Matched(root, call, requantize, bias, inner, outer, axis)
+
+
+def _result_axis(context: Context, expr: relay.Expr, operator: str, rank: int) -> int:
+    """Return which axis of a composite's result is the channels: its operator's layout says."""
+    if operator == "qnn.dense":
+        return rank - 1
+    call = context.reader.value(expr)
+    while isinstance(call, relay.Call):
+        if context.reader.call(call, operator) is not None:
+            return channel_axis(rank, check_layout(str(call.attrs.data_layout)))
+        constants = [isinstance(context.reader.value(a), relay.Constant) for a in call.args]
+        call = context.reader.value(call.args[constants.index(False)])
+    raise Unsupported("the composite holds another operator", seen=operator)
+
+
+def _bias(
+    context: Context, call: relay.Call, channels: int, axis: int
+) -> tuple[relay.Expr, Vector]:
+    """Return (operand, bias as one int64 per channel) of a bias addition."""
+    reader, rank = context.reader, len(static_shape(call))
+    index = 1 if reader.constant(call.args[1]) is not None else 0
+    data = reader.require_constant(call.args[index], "the bias")
+    if str(call.op.name) == "nn.bias_add":
+        if int(call.attrs.axis) % rank != axis:
+            raise Unsupported("the bias must run along the channels", seen=int(call.attrs.axis))
+        values = data.reshape(-1).astype(np.int64)
+    else:
+        values = per_channel(data, rank, axis)
+    return call.args[1 - index], np.broadcast_to(values, channels)
+
+
+def _common(
+    context: Context, m: _Matched, name: str, weight: NDArray[np.generic], layout: str
+) -> dict[str, object]:
+    """Return the fields that convolutions and dense layers share."""
+    reader = context.reader
+    data, _, x_zp, w_zp, x_scale, w_scale = m.call.args
+    quant = reader.quant(x_scale, x_zp)
+    zero_points = reader.zero_points(w_zp)
+    if zero_points.size not in (1, len(weight)):
+        raise Unsupported("weight zero points must be one, or one per output channel")
+    context.shape(data)
+    x = context.activation(data, quant, layout)
+    bias = m.bias - m.requantize.in_zero_point
+    scaling = requantize_scaling(m.requantize, quant.scale, reader.scales(w_scale))
+    largest = _largest_sum(weight, zero_points, quant, integer_type(reader.value(data)))
+    check_range(context.semantics, scaling, largest + np.abs(bias))
+    low, high = _clamp(m, scaling)
+    requant = Requant(scaling, m.requantize.quant.zero_point, low, high, m.requantize.dtype)
+    single = np.unique(zero_points).size == 1
+    return {
+        "name": name,
+        "inputs": (x,),
+        "outputs": (context.result(name, m.root, m.requantize.quant, layout),),
+        "source_names": context.names(m.root),
+        "weight": weight,
+        "bias": _int32(bias),
+        "requant": requant,
+        "in_zero_point": quant.zero_point,
+        "weight_zero_point": zero_points[:1] if single else zero_points,
+        "a_type": x.dtype,
+    }
+
+
+def _int32(bias: Vector) -> NDArray[np.int32]:
+    if np.any(np.abs(bias) >= 1 << 31):
+        raise Unsupported("the bias must fit int32", seen=int(np.abs(bias).max()))
+    return bias.astype(np.int32)
+
+
+def _largest_sum(
+    weight: NDArray[np.generic], zero_points: Vector, quant: QuantParams, dtype: str
+) -> Vector:
+    """Return the largest magnitude of each channel's sum of products, over all activations."""
+    low, high = INTEGER_LIMITS[dtype]
+    reach = max(abs(low - quant.zero_point), abs(high - quant.zero_point))
+    centred = weight.astype(np.int64) - zero_points.reshape(-1, 1, 1, 1)
+    return np.asarray(np.abs(centred).sum(axis=(1, 2, 3)) * reach)
+
+
+def _clamp(m: _Matched, scaling: Scaling) -> tuple[int, int]:
+    """Return the result's clamp: that of the accumulator, requantised, then that of the result.
+
+    Requantisation never decreases, so clamping before it equals clamping after it at the
+    requantised bounds; they must be one for all channels.
+    """
+    low, high = (
+        np.broadcast_to(bound, len(m.bias)) - m.requantize.in_zero_point
+        for bound in (m.inner.low, m.inner.high)
+    )
+    limits = clamps.limits(m.requantize.dtype)
+    requant = Requant(
+        scaling, m.requantize.quant.zero_point, int(limits.low[0]), int(limits.high[0]),
+        m.requantize.dtype,
+    )  # fmt: skip
+    both = [requant.reference(np.clip(bound, *clamps.INT32)) for bound in (low, high)]
+    inner = clamps.Clamp(both[0].astype(np.int64), both[1].astype(np.int64)).within(m.outer)
+    if np.unique(inner.low).size > 1 or np.unique(inner.high).size > 1:
+        raise Unsupported("an activation must clamp all channels alike")
+    return int(inner.low[0]), int(inner.high[0])
+
+
+def convert_conv2d(context: Context, root: relay.Call, name: str) -> Placed:
+    """Add a conv2d (or depthwise) composite; Unsupported says why it cannot be."""
+    m = _match(context, root, "qnn.conv2d")
+    attrs = m.call.attrs
+    layout = check_layout(str(attrs.data_layout))
+    if str(attrs.out_layout) not in ("", layout):
+        raise Unsupported("input and output must have one layout", seen=str(attrs.out_layout))
+    channels = len(m.bias)
+    data = context.reader.require_constant(m.call.args[1], "weights")
+    weight = ohwi_weight(data, str(attrs.kernel_layout), channels)
+    fields = _common(context, m, name, weight, layout)
+    groups, padding = int(attrs.groups), pads(attrs.padding)
+    in_channels = static_shape(context.reader.value(m.call.args[0]))[m.axis]
+    kind = DepthwiseConv2D if is_depthwise(context, groups, in_channels) else Conv2D
+    operator = kind(
+        strides=(int(attrs.strides[0]), int(attrs.strides[1])),
+        padding=padding[:2],
+        dilation=(int(attrs.dilation[0]), int(attrs.dilation[1])),
+        groups=groups,
+        **fields,  # type: ignore[arg-type]
+    )
+    context.add(operator)
+    return Placed(operator.outputs[0], layout)
+
+
+def is_depthwise(context: Context, groups: int, channels: int) -> bool:
+    """Return whether the depthwise unit takes it; without one it is a grouped convolution."""
+    return groups > 1 and groups == channels and context.npu.capabilities.depthwise_unit
+
+
+def convert_dense(context: Context, root: relay.Call, name: str) -> Placed:
+    """Add a dense composite: x (N, K), constant w (M, K)."""
+    m = _match(context, root, "qnn.dense")
+    data = context.reader.require_constant(m.call.args[1], "weights")
+    if len(static_shape(root)) != 2:
+        raise Unsupported("a dense layer needs x of 2 axes", seen=static_shape(root))
+    weight = np.ascontiguousarray(data)[:, None, None, :]
+    operator = Dense(**_common(context, m, name, weight, context.layout))  # type: ignore[arg-type]
+    context.add(operator)
+    return Placed(operator.outputs[0], context.layout)

@@ -1,0 +1,142 @@
+"""The pattern table: which Relay expressions become which NpuGraph operators.
+
+A row is a composite name, the shapes it matches and the function that converts a match. Rows come
+first to last; the converter of a row is also its predicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tvm import relay
+from tvm.relay.dataflow_pattern import (
+    DFPattern,
+    is_constant,
+    is_op,
+    is_tuple,
+    wildcard,
+)
+
+from tvm_vnpu.relay.context import Context, Placed
+from tvm_vnpu.relay.ops import data, eltwise, pool, window, windows
+
+MAX_CONCAT_INPUTS = 8
+Converter = Callable[[Context, relay.Call, str], Placed]
+PREFIX = "vnpu."
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRow:
+    """One operator: its composite is `vnpu.<name>`."""
+
+    name: str
+    shapes: Callable[[], Iterator[DFPattern]]
+    convert: Converter
+    border: bool = False
+
+    @property
+    def composite(self) -> str:
+        """Return the composite's name."""
+        return PREFIX + self.name
+
+
+def _any(count: int) -> list[DFPattern]:
+    return [wildcard() for _ in range(count)]
+
+
+def _operator(name: str, operands: int) -> DFPattern:
+    return is_op(name)(*_any(operands))
+
+
+def _clamped(inner: DFPattern) -> DFPattern:
+    """Return a pattern with up to two clamps after `inner`."""
+    return inner.optional(_clamp).optional(_clamp)
+
+
+def _clamp(inner: DFPattern) -> DFPattern:
+    clip = is_op("clip")(inner) | is_op("nn.relu")(inner)
+    return clip | is_op("maximum")(inner, is_constant()) | is_op("minimum")(inner, is_constant())
+
+
+def _requantize(inner: DFPattern) -> DFPattern:
+    return is_op("qnn.requantize")(inner, *_any(4))
+
+
+def _biased(inner: DFPattern) -> DFPattern:
+    added = is_op("add")(inner, is_constant()) | is_op("add")(is_constant(), inner)
+    return inner | is_op("nn.bias_add")(inner, is_constant()) | added
+
+
+def _layer(name: str) -> Callable[[], Iterator[DFPattern]]:
+    def shapes() -> Iterator[DFPattern]:
+        yield _clamped(_requantize(_clamped(_biased(_operator(name, 6)))))
+
+    return shapes
+
+
+def _eltwise() -> Iterator[DFPattern]:
+    for name in eltwise.QUANTISED:
+        yield _clamped(_operator(name, 8))
+
+
+def _comparison() -> Iterator[DFPattern]:
+    for name in eltwise.COMPARED:
+        yield _operator(name, 2)
+
+
+def _max_pool() -> Iterator[DFPattern]:
+    for name in windows.MAXIMA:
+        yield _clamped(_operator(name, 1))
+
+
+def _average() -> Iterator[DFPattern]:
+    for name in windows.AVERAGES:
+        for widen in (lambda: is_op("cast")(wildcard()), lambda: _requantize(wildcard())):
+            yield _requantize(is_op("cast")(is_op(name)(widen())))
+            yield _requantize(is_op(name)(widen()))
+            yield is_op("cast")(is_op(name)(widen()))
+    yield _operator("qnn.avg_pool2d", 5)
+
+
+def _concat() -> Iterator[DFPattern]:
+    for count in range(2, MAX_CONCAT_INPUTS + 1):
+        scales = is_tuple([is_constant() for _ in range(count)])
+        zero_points = is_tuple([is_constant() for _ in range(count)])
+        yield is_op("qnn.concatenate")(is_tuple(_any(count)), scales, zero_points, *_any(2))
+        yield is_op("concatenate")(is_tuple(_any(count)))
+
+
+def _reshape() -> Iterator[DFPattern]:
+    for name in data.RESHAPES:
+        yield _operator(name, 1)
+
+
+def _only(make: Callable[[], DFPattern]) -> Callable[[], Iterator[DFPattern]]:
+    return lambda: iter([make()])
+
+
+ROWS: tuple[PatternRow, ...] = (
+    PatternRow("conv2d", _layer("qnn.conv2d"), window.convert_conv2d),
+    PatternRow("dense", _layer("qnn.dense"), window.convert_dense),
+    PatternRow("eltwise", _eltwise, eltwise.convert_eltwise),
+    PatternRow("max_pool2d", _max_pool, pool.convert_max_pool),
+    PatternRow("avg_pool2d", _average, pool.convert_average),
+    PatternRow("concat", _concat, data.convert_concat),
+    PatternRow(
+        "requantize", _only(lambda: _clamped(_requantize(wildcard()))), data.convert_requantize
+    ),
+    PatternRow("clip", _only(lambda: _clamp(wildcard())), data.convert_clip),
+    PatternRow("comparison", _comparison, eltwise.convert_comparison),
+    PatternRow("reshape", _reshape, data.convert_reshape),
+    PatternRow("transpose", _only(lambda: _operator("transpose", 1)), data.convert_transpose),
+    PatternRow(
+        "quantize", _only(lambda: _operator("qnn.quantize", 3)), data.convert_quantize, border=True
+    ),
+    PatternRow(
+        "dequantize", _only(lambda: _operator("qnn.dequantize", 3)), data.convert_dequantize,
+        border=True,
+    ),
+)  # fmt: skip
+
+BY_COMPOSITE = {row.composite: row for row in ROWS}
