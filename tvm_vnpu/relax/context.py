@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import tvm_ffi
 from numpy.typing import NDArray
 from tvm import relax
 
@@ -35,16 +36,26 @@ class Context:
     borders: dict[relax.Var, Tensor] = field(default_factory=dict)
     tensors: dict[relax.Var, Tensor] = field(default_factory=dict)
     operators: list[Operator] = field(default_factory=list)
+    batch_of: relax.Expr | None = None
 
     def activation(self, operand: Dequantized, rank: int | None = None) -> Tensor:
         """Return the NHWC tensor behind a dequantize, with that dequantize's parameters.
 
-        `rank`: the rank that a constant is broadcast to. Raises Unsupported for a constant with
-        a batch of its own.
+        `rank`: the rank of the result, which constants are broadcast to and variables must have.
+        Raises Unsupported for a constant with a batch of its own and, where `batch_of` is set
+        (in predicates), for a variable whose batch is not that expression's.
         """
         quant = operand.per_tensor()
         if operand.data is not None:
             return _constant(operand.data, operand.dtype, quant, rank or operand.data.ndim)
+        if rank is not None and len(operand.shape) != rank:
+            raise Unsupported(
+                "operands must have the result's rank: NumPy broadcasting would move the batch",
+                seen=f"rank {len(operand.shape)}",
+                limit=rank,
+            )
+        if self.batch_of is not None:
+            check_batch(operand.source, self.batch_of)
         tensor = self._resolve(operand.source, quant)
         if tensor.quant == quant:
             return tensor
@@ -97,6 +108,14 @@ def _constant(data: NDArray[np.generic], dtype: str, quant: QuantParams, rank: i
     if shaped.ndim == 4:
         shaped = np.ascontiguousarray(shaped.transpose(0, 2, 3, 1))
     return Tensor("constant", tuple(shaped.shape), dtype, quant, data=shaped)
+
+
+def check_batch(operand: relax.Expr, result: relax.Expr) -> None:
+    """Raise Unsupported unless both have the same leading axis: images are independent."""
+    ours, theirs = operand.ty.shape[0], result.ty.shape[0]
+    if not tvm_ffi.structural_equal(ours, theirs):
+        seen, limit = (getattr(size, "value", size) for size in (ours, theirs))
+        raise Unsupported("operands must have the result's batch", seen=seen, limit=limit)
 
 
 def border_tensor(expr: relax.Expr, name: str | None = None) -> Tensor:

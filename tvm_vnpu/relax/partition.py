@@ -133,7 +133,7 @@ class _Predicates:
         return refusal is None
 
     def _refusal(self, row: PatternRow, reader: Reader, root: tvm.ir.Call) -> _Refusal | None:
-        context = Context(reader, self.profile, self.npu)
+        context = Context(reader, self.profile, self.npu, batch_of=root)
         try:
             row.convert(context, root, row.name)
         except Unsupported as mismatch:
