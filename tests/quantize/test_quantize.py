@@ -78,12 +78,13 @@ def test_relu_folds_into_the_convolution_before_it() -> None:
     assert activation_params(mod)["/relu_QuantizeLinear"][1] == -128
 
 
-def test_relu_of_a_convolution_that_is_read_elsewhere_shares_its_scale() -> None:
+def test_relu_of_a_convolution_that_is_read_elsewhere_has_its_own_range() -> None:
     relu = helper.make_node("Relu", ["c"], ["y"], name="/relu")
     mod = quantised([CONV, relu], X, ["y", "c"], 0.02, w=W, b=B)
     assert operators(mod) == "Q D d conv2d d reshape add Q D relu Q D"
     params = activation_params(mod)
-    assert params["/relu_QuantizeLinear"] == params["/conv_QuantizeLinear"]
+    assert params["/relu_QuantizeLinear"][1] == -128
+    assert params["/relu_QuantizeLinear"][0] < params["/conv_QuantizeLinear"][0]
 
 
 def test_moves_share_the_scale_of_their_input() -> None:

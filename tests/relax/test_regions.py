@@ -12,7 +12,7 @@ from onnx import helper
 from codegen.evaluate import evaluate
 from codegen.ops.conv2d import Conv2D
 from runtime_sim.npu import load
-from tests.relax.onnx_models import make_model, random_values
+from tests.relax.onnx_models import make_model, random_values, run_module
 from tests.relax.regions import quantized, region_graphs, run_on_npu
 from tvm_vnpu.relax import explain, from_onnx
 from tvm_vnpu.relax.explanation import Explanation
@@ -213,3 +213,39 @@ def test_a_float_model_is_explained_as_not_quantised() -> None:
     assert {(p.device, p.reason) for p in explain(mod).placements} == {
         ("cpu", "the model is not quantised: give calibration data")
     }
+
+
+CHAINS: dict[str, list[onnx.NodeProto]] = {
+    "relu_then_clip": [
+        helper.make_node("Relu", ["a"], ["b"], name="relu"),
+        helper.make_node("Clip", ["b", "low", "high"], ["y"], name="clip"),
+    ],
+    "clip_from_below": [helper.make_node("Clip", ["a", "low"], ["y"], name="clip")],
+    "clip_from_above": [helper.make_node("Clip", ["a", "", "high"], ["y"], name="clip")],
+    "clip_that_wins_over_relu": [
+        helper.make_node("Clip", ["a", "low", "high"], ["b"], name="clip"),
+        helper.make_node("Relu", ["b"], ["y"], name="relu"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_of_activations_fold_into_the_convolution(name: str) -> None:
+    bounds = {"low": np.float32(-0.5), "high": np.float32(0.75)}
+    feeds = {"x": random_values(*SHAPE, seed=3)}
+    mod = quantized(_model([_conv("x", "a", "conv"), *CHAINS[name]], ["y"], **bounds), feeds)
+    (graph,) = region_graphs(mod)
+    (operator,) = graph.operators
+    assert operator.source_names == ("conv", *(node.name for node in CHAINS[name]))
+    (result,), (close,) = run_on_npu(mod, feeds), run_module(mod, feeds)
+    np.testing.assert_allclose(result, close, atol=0.05)  # an output step: roundings differ
+    np.testing.assert_array_equal(result, evaluate(graph, [feeds["x"]])[0])
+
+
+def test_a_clip_of_its_own_gets_its_own_range() -> None:
+    nodes = [helper.make_node("Clip", ["x", "low", "high"], ["y"], name="clip")]
+    bounds = {"low": np.float32(0.5), "high": np.float32(2.0)}
+    feeds = {"x": random_values(*SHAPE, seed=3) * 100}
+    mod = quantized(_model([*nodes, _conv("y", "z", "conv")], ["y", "z"], **bounds), feeds)
+    result, _ = run_on_npu(mod, feeds)
+    assert (result.min(), result.max()) == pytest.approx((0.5, 2.0), abs=2.0 / 255)

@@ -78,10 +78,12 @@ class _Chooser(Rewriter):
             self._mark_result(layer.output)
             return
         role = role_of(value)
-        if role is Role.ARITHMETIC and var not in self.marked and var not in self.inside:
+        if var in self.marked | self.inside:
+            return
+        if role in (Role.ARITHMETIC, Role.CLAMP):
             self._mark_inputs(value.args)
             self._mark_result(var)
-        elif role in (Role.MOVE, Role.CLAMP) and var not in self.marked | self.inside:
+        elif role is Role.MOVE:
             self._join(value.args[0], var)
 
     def _mark_inputs(self, args: list[relax.Expr]) -> None:

@@ -13,7 +13,7 @@ class Role(enum.Enum):
 
     ARITHMETIC = "inputs and result have ranges of their own"
     MOVE = "the result shares the range of the input"
-    CLAMP = "folds into the operator before it; on its own it shares the input's range"
+    CLAMP = "folds into the operator before it; on its own it has a range of its own"
 
 
 def _always(call: tvm.ir.Call) -> bool:
@@ -30,6 +30,11 @@ def _is_channel_first(call: tvm.ir.Call) -> bool:
     return call.attrs.layout == "NCHW"
 
 
+def _has_scalar_bound(call: tvm.ir.Call) -> bool:
+    bound = call.args[1]
+    return isinstance(bound, tvm.ir.GenericConst) and bound.value.numpy().size == 1
+
+
 _ROLES: dict[str, tuple[Role, Callable[[tvm.ir.Call], bool]]] = {
     "relax.add": (Role.ARITHMETIC, _always),
     "relax.concat": (Role.ARITHMETIC, _always),
@@ -37,6 +42,8 @@ _ROLES: dict[str, tuple[Role, Callable[[tvm.ir.Call], bool]]] = {
     "relax.mean": (Role.ARITHMETIC, _is_spatial_mean),
     "relax.nn.avg_pool2d": (Role.ARITHMETIC, _is_channel_first),
     "relax.clip": (Role.CLAMP, _always),
+    "relax.maximum": (Role.CLAMP, _has_scalar_bound),
+    "relax.minimum": (Role.CLAMP, _has_scalar_bound),
     "relax.nn.relu": (Role.CLAMP, _always),
     "relax.expand_dims": (Role.MOVE, _always),
     "relax.flatten": (Role.MOVE, _always),

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import tvm
-from tvm.relax.dpl import DFPattern, is_op, is_tuple, wildcard
+from tvm.relax.dpl import DFPattern, is_const, is_op, is_tuple, wildcard
 
 from tvm_vnpu.relax.context import Context
 from tvm_vnpu.relax.ops import activation, data, eltwise, pool, window
 
-MAX_CONCAT_INPUTS = 8
+MAX_CONCAT_INPUTS = 16
 Make = Callable[[], DFPattern]
 Converter = Callable[[Context, tvm.ir.Call, str], None]
 PREFIX = "vnpu."
@@ -45,10 +45,19 @@ def _q(inner: DFPattern) -> DFPattern:
     return is_op("relax.quantize")(inner, wildcard(), wildcard())
 
 
+def _activated(make: Make) -> DFPattern:
+    """Return any activation of a fresh `make()`: relu, clip, or a bound on one side."""
+    clip = is_op("relax.clip")(make(), wildcard(), wildcard())
+    pattern = clip | is_op("relax.nn.relu")(make())
+    for name in activation.ONE_SIDED:
+        pattern = pattern | is_op(name)(make(), is_const())
+    return pattern
+
+
 def _quantized(make: Make) -> Iterator[DFPattern]:
-    """Yield quantize(act(x)) for each activation, then quantize(x)."""
-    yield _q(is_op("relax.clip")(make(), wildcard(), wildcard()))
-    yield _q(is_op("relax.nn.relu")(make()))
+    """Yield quantize(act(act(x))), quantize(act(x)) and quantize(x)."""
+    yield _q(_activated(partial(_activated, make)))
+    yield _q(_activated(make))
     yield _q(make())
 
 
@@ -96,8 +105,12 @@ def _reshape() -> Iterator[DFPattern]:
 
 
 def _concat() -> Iterator[DFPattern]:
-    for count in range(2, MAX_CONCAT_INPUTS + 1):
-        yield _q(is_op("relax.concat")(is_tuple([_dq() for _ in range(count)])))
+    for count in range(1, MAX_CONCAT_INPUTS + 1):
+        yield from _quantized(partial(_concat_of, count))
+
+
+def _concat_of(count: int) -> DFPattern:
+    return is_op("relax.concat")(is_tuple([_dq() for _ in range(count)]))
 
 
 def _clip() -> Iterator[DFPattern]:

@@ -54,7 +54,8 @@ def convert_clip(context: Context, root: tvm.ir.Call, name: str) -> None:
 def convert_concat(context: Context, root: tvm.ir.Call, name: str) -> None:
     """Add a concatenation along any axis but the batch."""
     reader = context.reader
-    call = reader.call(root.args[0], "relax.concat")
+    inner, bounds = activation.strip(reader, root.args[0])
+    call = reader.call(inner, "relax.concat")
     assert call is not None
     parts = reader.value(call.args[0])
     if not isinstance(parts, relax.Tuple):
@@ -66,11 +67,12 @@ def convert_concat(context: Context, root: tvm.ir.Call, name: str) -> None:
     inputs = tuple(context.activation(reader.dequantized(part), rank) for part in parts.fields)
     quant, dtype = reader.quantize_params(root)
     output = context.result(name, root, dtype, quant)
+    clamp = activation.clamp(bounds, dtype, quant)
     context.add(
         Concat(
             name=name, inputs=inputs, outputs=(output,), source_names=reader.names(root),
             axis=_ROW_COLUMN_CHANNEL[rank][axis], rounding=context.profile.rounding,
-            values=tuple(rescale_values(x, output, context.profile) for x in inputs),
+            values=tuple(rescale_values(x, output, context.profile, clamp) for x in inputs),
         )
     )  # fmt: skip
 
