@@ -19,7 +19,7 @@ from tvm_vnpu.relay.layouts import DATA_LAYOUTS, NCHW
 from tvm_vnpu.relay.patterns import ROWS, PatternRow
 from tvm_vnpu.relay.prepare import prepare
 from tvm_vnpu.relay.reader import Reader
-from tvm_vnpu.relay.region_names import name_regions
+from tvm_vnpu.relay.region_names import name_regions, region_functions
 from tvm_vnpu.relay.semantics import Semantics
 
 Check = Callable[[relay.Call], bool]
@@ -41,17 +41,16 @@ def partition_for_vnpu(
     VnpuError for an unknown NPU or profile.
     """
     config, chosen = load(npu), semantics.current(rounding)
+    earlier = region_functions(mod)
     mod = prepare(mod, params)
     layout = module_layout(mod)
-    predicate = Predicate(chosen, config, layout)
-    mod = merge_composites(mod, predicate)
-    mod = _regions(mod)
+    mod = _regions(merge_composites(mod, Predicate(chosen, config, layout)))
     attrs = {
         codegen_hook.SEMANTICS_ATTR: chosen.to_text(),
         codegen_hook.NPU_ATTR: config.to_json(),
         codegen_hook.LAYOUT_ATTR: layout,
     }
-    return name_regions(mod, attrs)
+    return name_regions(mod, attrs, earlier)
 
 
 class Predicate:
@@ -92,11 +91,13 @@ def pattern_table() -> list[Entry]:
 
 def merge_composites(mod: tvm.IRModule, predicate: Predicate) -> tvm.IRModule:
     """Return the module with composites: operators first, then conversions beside them."""
+    mod = relay.transform.InferType()(mod)
     mod = _merge(mod, predicate.entries([row for row in ROWS if not row.border]))
-    beside = _beside_composites(mod)
+    read = _read_by_composites(mod)
 
     def accepts(own: Check, root: relay.Call) -> bool:
-        return root in beside and own(root)
+        reads = any(composite_name(argument) for argument in root.args)
+        return (reads or root in read) and own(root)
 
     entries = predicate.entries([row for row in ROWS if row.border])
     border: list[Entry] = [(name, shape, partial(accepts, own)) for name, shape, own in entries]
@@ -104,23 +105,17 @@ def merge_composites(mod: tvm.IRModule, predicate: Predicate) -> tvm.IRModule:
 
 
 def _merge(mod: tvm.IRModule, entries: list[Entry]) -> tvm.IRModule:
-    return tvm.transform.Sequential(
-        [relay.transform.InferType(), relay.transform.MergeComposite(entries),
-         relay.transform.InferType()]
-    )(mod)  # fmt: skip
+    merged = relay.transform.MergeComposite(entries)(mod)
+    return relay.transform.InferType()(merged)
 
 
-def _beside_composites(mod: tvm.IRModule) -> set[relay.Expr]:
-    """Return the quantize and dequantize calls that a composite reads or makes."""
+def _read_by_composites(mod: tvm.IRModule) -> set[relay.Expr]:
+    """Return what composites read: a quantize among it is worth a place in their region."""
     found: set[relay.Expr] = set()
 
     def visit(expr: relay.Expr) -> None:
-        if not isinstance(expr, relay.Call):
-            return
         if composite_name(expr):
             found.update(expr.args)
-        elif any(composite_name(arg) for arg in expr.args):
-            found.add(expr)
 
     relay.analysis.post_order_visit(mod["main"], visit)
     return found

@@ -9,6 +9,8 @@ from tvm import relay
 
 from tvm_vnpu.relay.codegen_hook import LABEL_ATTR, NAME
 
+_MASK = 2**64 - 1
+
 
 def region_functions(mod: tvm.IRModule) -> dict[str, relay.Function]:
     """Return the region functions of a partitioned module by global name, in order of calls."""
@@ -29,22 +31,30 @@ def is_region(function: object) -> bool:
     return attrs is not None and "Compiler" in attrs and str(attrs["Compiler"]) == NAME
 
 
-def name_regions(mod: tvm.IRModule, attrs: Mapping[str, str]) -> tvm.IRModule:
+def name_regions(
+    mod: tvm.IRModule, attrs: Mapping[str, str], earlier: Mapping[str, relay.Function]
+) -> tvm.IRModule:
     """Return the module with its new regions renamed to `vnpu_<hash>_<index>` and `attrs` set.
 
     The hash covers a region's content: two modules of one process have equal symbols only for
-    equal regions. Regions that have their attributes already stay as they are.
+    equal regions. `earlier`: regions of an earlier partition, which TVM has renamed on the way;
+    they become what they were.
     """
     fresh: dict[str, tvm.ir.GlobalVar] = {}
     functions: dict[tvm.ir.GlobalVar, relay.Function] = {}
-    for index, (name, function) in enumerate(region_functions(mod).items()):
+    count = len(earlier)
+    for name, function in region_functions(mod).items():
         if LABEL_ATTR in function.attrs:
-            continue
-        function = function.with_attr({**attrs, LABEL_ATTR: f"region{index}"})
-        digest = tvm.ir.structural_hash(function.with_attr("global_symbol", "")) & (2**64 - 1)
-        variable = tvm.ir.GlobalVar(f"vnpu_{digest:016x}_{index}")
+            own = next(old for old in earlier if name.endswith(old))
+            variable, function = tvm.ir.GlobalVar(own), earlier[own]
+        else:
+            function = function.with_attr({**attrs, LABEL_ATTR: f"region{count}"})
+            digest = tvm.ir.structural_hash(function.with_attr("global_symbol", "")) & _MASK
+            variable = tvm.ir.GlobalVar(f"vnpu_{digest:016x}_{count}")
+            function = function.with_attr("global_symbol", variable.name_hint)
+            count += 1
         fresh[name] = variable
-        functions[variable] = function.with_attr("global_symbol", variable.name_hint)
+        functions[variable] = function
     for variable, function in mod.functions.items():
         if str(variable.name_hint) not in fresh:
             functions[variable] = _Rename(fresh).visit(function)
