@@ -190,7 +190,7 @@ USE = [
     (
         "run dir --input inputs.npz --output none/y.npz",
         "the output file cannot be written: seen none/y.npz: No such file or directory; "
-        "name another file with --output",
+        "name another file",
     ),
     (
         "eval dir --validate inputs.npz",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -176,6 +177,9 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     [
         (".", "it is a folder"),
         ("/dev/null", "it is a device"),
+        ("device", "it is a device"),
+        ("fifo", "it is a device"),
+        ("a" * 300, "File name too long"),
         ("none/out.json", "No such file or directory"),
         ("file/out.json", "Not a directory"),
     ],
@@ -185,8 +189,20 @@ def test_a_place_that_cannot_be_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
+    (tmp_path / "device").symlink_to("/dev/null")
+    os.mkfifo(tmp_path / "fifo")
     with pytest.raises(OutputError) as caught, output_file(name, "the trace"):
         raise AssertionError("not reached")
     assert (
         str(caught.value) == f"the trace cannot be written: seen {name}: {why}; name another file"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [("", "'': the name is empty"), ("a\0b", "'a\\x00b': embedded null byte")],
+)
+def test_a_name_that_no_file_can_have(name: str, seen: str) -> None:
+    with pytest.raises(OutputError) as caught, output_file(name, "the trace"):
+        raise AssertionError("not reached")
+    assert str(caught.value) == f"the trace cannot be written: seen {seen}; name another file"

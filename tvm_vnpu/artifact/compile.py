@@ -17,7 +17,7 @@ from codegen.profiles import profile as find_profile
 from runtime_sim import npu as configurations
 from runtime_sim.isa.header import INCLUDE_DIR
 from runtime_sim.npu import NpuConfig
-from tvm_vnpu.artifact.folder import check_output, staged
+from tvm_vnpu.artifact.folder import MODEL, REGIONS, SOURCE, check_output, staged
 from tvm_vnpu.artifact.load import Artifact, load_artifact
 from tvm_vnpu.artifact.meta import Meta, Source
 from tvm_vnpu.artifact.prepare import (
@@ -34,7 +34,6 @@ from tvm_vnpu.relax.codegen_hook import CompiledRegion, collect_regions
 from tvm_vnpu.relax.explanation import Explanation
 from tvm_vnpu.relax.partition import Annotated, generate, region_functions
 
-MODEL, SOURCE, REGIONS = "model.so", "source.onnx", "regions"
 _STEPS = 4
 _EMBEDDED_BYTES = 1 << 30
 

@@ -24,14 +24,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, console: Console) -> None:
     """Run, write the outputs, print what they are."""
     from tvm_vnpu.artifact import load_artifact
-    from tvm_vnpu.data.whole import read_npz, write_npz
+    from tvm_vnpu.data.whole import npz_file, read_npz
     from tvm_vnpu.report.table import text_table
 
     artifact = load_artifact(arguments.artifact)
     arrays = read_npz(arguments.input)
-    outputs = artifact.run(arrays, console.progress)
-    if arguments.output is not None:
-        write_npz(arguments.output, outputs)
+    if arguments.output is None:
+        outputs = artifact.run(arrays, console.progress)
+    else:
+        with npz_file(arguments.output) as write:
+            outputs = artifact.run(arrays, console.progress)
+            write(outputs)
     rows = [
         {
             "name": name,

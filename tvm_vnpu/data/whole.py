@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import zipfile
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tvm_vnpu.data.dataset import DataError
+from tvm_vnpu.report.output_file import output_bytes
+
+Arrays = Mapping[str, NDArray[Any]]
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
@@ -27,7 +31,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
             return {name: loaded[name] for name in loaded.files}
     except FileNotFoundError as error:
         raise DataError("no such input file", seen=os.fspath(path)) from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(
             f"cannot read {os.fspath(path)} as an .npz file",
             seen=(str(error).splitlines() or [type(error).__name__])[0],
@@ -35,32 +39,23 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
         ) from error
 
 
-def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays by name, whole or not at all. Raises DataError if the file cannot be written."""
-    target = Path(path).absolute()
-    stage = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            dir=target.parent, prefix=f".{target.name}.", suffix=".npz", delete=False
-        ) as stream:
-            stage = Path(stream.name)
-            _write(stream, arrays)
-        umask = os.umask(0)
-        os.umask(umask)
-        stage.chmod(0o666 & ~umask)
-        stage.replace(target)
-    except OSError as error:
-        raise DataError(
-            "the output file cannot be written",
-            seen=f"{path}: {error.strerror or error}",
-            fix="name another file with --output",
-        ) from error
-    finally:
-        if stage is not None:
-            stage.unlink(missing_ok=True)
+@contextmanager
+def npz_file(path: str | os.PathLike[str]) -> Iterator[Callable[[Arrays], None]]:
+    """Yield a function that writes arrays by name into an .npz file.
+
+    The file is there, whole, when the block succeeds. Raises OutputError as `output_bytes`.
+    """
+    with output_bytes(path, "the output file") as stream:
+        yield partial(_write, stream)
 
 
-def _write(stream: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_npz(path: str | os.PathLike[str], arrays: Arrays) -> None:
+    """Write arrays by name, whole or not at all. Raises OutputError as `output_bytes`."""
+    with npz_file(path) as write:
+        write(arrays)
+
+
+def _write(stream: BinaryIO, arrays: Arrays) -> None:
     # np.savez takes names as keywords, so an array called "file" would be lost.
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays.items():
