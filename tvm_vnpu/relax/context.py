@@ -18,7 +18,7 @@ from codegen.ops.reshape import Reshape
 from codegen.profiles import Profile
 from runtime_sim.npu import NpuConfig
 from tvm_vnpu.frontend.errors import Unsupported
-from tvm_vnpu.relax.reader import Dequantized, Reader, dtype_of, static_shape
+from tvm_vnpu.relax.reader import Dequantized, Reader, check_integer, dtype_of, static_shape
 
 
 @dataclass(slots=True)
@@ -46,6 +46,7 @@ class Context:
         (in predicates), for a variable whose batch is not that expression's.
         """
         quant = operand.per_tensor()
+        check_integer(operand.dtype)
         if operand.data is not None:
             return _constant(operand.data, operand.dtype, quant, rank or operand.data.ndim)
         if rank is not None and len(operand.shape) != rank:
@@ -133,6 +134,8 @@ def npu_shape(shape: Sequence[int]) -> tuple[int, ...]:
         raise Unsupported(
             "tensors must have 2 to 4 axes, the first of them the batch", seen=tuple(shape)
         )
+    if min(shape) < 1:
+        raise Unsupported("tensors must not be empty", seen=tuple(shape))
     if len(shape) == 4:
         return (1, shape[2], shape[3], shape[1])
     return (1, *shape[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import onnx
@@ -11,6 +12,7 @@ from runtime_sim.errors import VnpuError
 from tvm_vnpu.relax.names import identifier
 
 Shape = list[int | tirx.Var]
+_MAX_ELEMENTS = 1 << 31
 
 
 def model_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
@@ -24,20 +26,46 @@ def resolve_shapes(
 ) -> dict[str, Shape]:
     """Return the shape of every model input; a dynamic axis 0 becomes a symbolic batch.
 
-    `given` pins inputs by name. Axes 0 of equal dim_param, and all nameless ones, share a symbol.
-    Raises VnpuError for an unknown name, a shape that does not fit, or another dynamic axis.
+    `given` pins inputs by name. All dynamic axes 0 are one symbol, whatever their dim_param: a
+    model whose inputs differ in length is told so by pinning them. Raises VnpuError for an unknown
+    name, a shape that does not fit, an empty or absurdly large input, or another dynamic axis.
     """
     inputs = model_inputs(graph)
     _check_given_names(inputs, given or {})
-    batches: dict[str, tirx.Var] = {}
+    declared = {value.name: _declared(value) for value in inputs}
+    batch = tirx.Var(_batch_name([declared[n] for n in declared if n not in (given or {})]), "int64")
     shapes: dict[str, Shape] = {}
-    for value in inputs:
-        declared = _declared(value)
-        if given and value.name in given:
-            shapes[value.name] = _pinned(value.name, declared, given[value.name])
+    for name, sizes in declared.items():
+        if given and name in given:
+            shapes[name] = _pinned(name, sizes, given[name])
         else:
-            shapes[value.name] = _with_symbolic_batch(value.name, declared, batches)
+            shapes[name] = _with_symbolic_batch(name, sizes, batch)
+        _check_size(name, shapes[name])
     return shapes
+
+
+def _batch_name(shapes: Sequence[list[int | str] | None]) -> str:
+    """Return the name of the batch: that of the dynamic axes 0 where they agree on one."""
+    names = {shape[0] for shape in shapes if shape and isinstance(shape[0], str)} - {"", "?"}
+    return identifier(str(names.pop())) if len(names) == 1 else "batch"
+
+
+def _check_size(name: str, shape: Shape) -> None:
+    static = [size for size in shape if isinstance(size, int)]
+    if 0 in static:
+        raise VnpuError(
+            f"input {name!r} has an axis of size 0",
+            seen=_text([size if isinstance(size, int) else "N" for size in shape]),
+            limit="sizes from 1",
+            fix="export the model with an input that is not empty",
+        )
+    if math.prod(static) > _MAX_ELEMENTS:
+        raise VnpuError(
+            f"input {name!r} is too large",
+            seen=f"{math.prod(static)} elements",
+            limit=_MAX_ELEMENTS,
+            fix="give a smaller shape",
+        )
 
 
 def _check_given_names(
@@ -58,8 +86,8 @@ def _declared(value: onnx.ValueInfoProto) -> list[int | str] | None:
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return None
-    return [
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value > 0 else dim.dim_param
+    return [  # some exporters write -1 for an axis they do not know
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param
         for dim in tensor.shape.dim
     ]
 
@@ -81,7 +109,7 @@ def _pinned(name: str, declared: list[int | str] | None, given: Sequence[int]) -
 
 
 def _with_symbolic_batch(
-    name: str, declared: list[int | str] | None, batches: dict[str, tirx.Var]
+    name: str, declared: list[int | str] | None, batch: tirx.Var
 ) -> Shape:
     if declared is None:
         raise VnpuError(
@@ -94,8 +122,7 @@ def _with_symbolic_batch(
         if isinstance(size, int):
             shape.append(size)
         elif axis == 0:
-            symbol = identifier(size) if size not in ("", "?") else "batch"
-            shape.append(batches.setdefault(symbol, tirx.Var(symbol, "int64")))
+            shape.append(batch)
         else:
             example = ",".join(str(d) if isinstance(d, int) else "SIZE" for d in declared)
             raise VnpuError(
@@ -110,4 +137,4 @@ def _with_symbolic_batch(
 def _text(declared: list[int | str] | None) -> str:
     if declared is None:
         return "no shape"
-    return "(" + ", ".join(str(size) if size else "?" for size in declared) + ")"
+    return "(" + ", ".join(str(size) if size != "" else "?" for size in declared) + ")"

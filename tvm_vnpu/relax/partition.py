@@ -12,6 +12,7 @@ from tvm.relax.transform import FusionPattern, PatternCheckContext
 
 from codegen.profiles import Profile
 from codegen.profiles import profile as find_profile
+from runtime_sim.errors import VnpuError
 from runtime_sim.npu import NpuConfig, load
 from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relax import codegen_hook
@@ -58,6 +59,12 @@ def annotate_regions(
 ) -> Annotated:
     """Return the module with region functions, not yet compiled. Raises as `partition_for_vnpu`."""
     config = load(npu)
+    if mod.attrs and "external_mods" in mod.attrs:
+        raise VnpuError(
+            "the module is partitioned already",
+            limit="a module without compiled regions",
+            fix="partition or explain the module as it was before",
+        )
     chosen = find_profile(rounding or origin_profile(mod) or DEFAULT_PROFILE)
     mod = TellApart().apply(DuplicateDequantize().apply(mod))
     predicates = _Predicates(chosen, config)
@@ -136,9 +143,11 @@ class _Predicates:
         context = Context(reader, self.profile, self.npu, batch_of=root)
         try:
             row.convert(context, root, row.name)
+            problems = [text for op in context.operators for text in op.rejections(self.npu)]
         except Unsupported as mismatch:
             return _Refusal(str(mismatch), by_npu=False)
-        problems = [text for op in context.operators for text in op.rejections(self.npu)]
+        except VnpuError as problem:
+            return _Refusal(str(problem), by_npu=True)
         return _Refusal("; ".join(problems), by_npu=True) if problems else None
 
 

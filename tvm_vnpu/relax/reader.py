@@ -19,6 +19,8 @@ from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relax.names import call_name
 from tvm_vnpu.relax.rewrite import is_call
 
+INTEGER_TYPES = ("int8", "uint8")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dequantized:
@@ -87,14 +89,14 @@ class Reader:
         call = self.call(expr, "relax.dequantize")
         if call is None:
             raise Unsupported("operands must be quantised: float32 reaches the operator")
-        scale = self.require_constant(call.args[1], "quantisation scales")
+        scale = self._scales(call.args[1])
         zero_point = self.require_constant(call.args[2], "quantisation zero points")
         data = self.constant(call.args[0])
         return Dequantized(
             source=self.origin(call.args[0]),
             shape=static_shape(call.args[0], data),
             dtype=dtype_of(call.args[0], data),
-            scale=np.atleast_1d(scale.astype(np.float32)),
+            scale=np.atleast_1d(scale),
             zero_point=np.atleast_1d(zero_point.astype(np.int64)),
             axis=int(call.attrs.axis),
             data=data,
@@ -102,10 +104,20 @@ class Reader:
 
     def quantize_params(self, call: tvm.ir.Call) -> tuple[QuantParams, str]:
         """Return (parameters, type) of a quantize call."""
-        scale = self.require_constant(call.args[1], "quantisation scales")
+        scale = self._scales(call.args[1])
         zero_point = self.require_constant(call.args[2], "quantisation zero points")
-        params = per_tensor(scale.astype(np.float32), zero_point.astype(np.int64))
-        return params, str(call.attrs.out_dtype)
+        dtype = str(call.attrs.out_dtype)
+        check_integer(dtype)
+        return per_tensor(scale, zero_point.astype(np.int64)), dtype
+
+    def _scales(self, expr: relax.Expr) -> NDArray[np.float32]:
+        scale = self.require_constant(expr, "quantisation scales").astype(np.float32)
+        bad = ~(np.isfinite(scale) & (scale > 0))
+        if np.any(bad):
+            raise Unsupported(
+                "quantisation scales must be finite and positive", seen=scale[bad].flat[0]
+            )
+        return scale
 
     def names(self, root: relax.Expr) -> tuple[str, ...]:
         """Return the source nodes of a composite, first to last; Q/DQ only where alone."""
@@ -127,6 +139,16 @@ class Reader:
         if name is not None:
             is_qdq = is_call(value, "relax.quantize", "relax.dequantize")
             found[name] = found.get(name, True) and is_qdq
+
+
+def check_integer(dtype: str) -> None:
+    """Raise Unsupported for a quantised type that no operator computes with."""
+    if dtype not in INTEGER_TYPES:
+        raise Unsupported(
+            "quantised tensors must be of another type",
+            seen=dtype,
+            limit=", ".join(INTEGER_TYPES),
+        )
 
 
 def static_shape(expr: relax.Expr, data: NDArray[np.generic] | None = None) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from codegen.quantization import Requant
 from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relax.context import Context
 from tvm_vnpu.relax.ops import activation
-from tvm_vnpu.relax.reader import Dequantized, Reader
+from tvm_vnpu.relax.reader import Dequantized, Reader, check_integer
 
 _BIAS_TOLERANCE = 1e-6
 
@@ -48,6 +48,9 @@ def _match(reader: Reader, root: tvm.ir.Call, operator: str, channel_axis: int) 
     data, weight = reader.dequantized(call.args[0]), reader.dequantized(call.args[1])
     if weight.data is None:
         raise Unsupported("weights must be constant")
+    check_integer(weight.dtype)
+    if weight.data.ndim < 2 or weight.data.size == 0:
+        raise Unsupported("weights must be a matrix or filters", seen=weight.data.shape)
     channels = weight.data.shape[channel_axis]
     _check_weight_axis(weight, channel_axis)
     bias = np.zeros(channels, np.int32)
