@@ -1,14 +1,17 @@
 .DEFAULT_GOAL := help
 PYTHON_VENV := .venv/bin/python
-BENCHMARKS := $(filter-out harness __init__,$(basename $(notdir $(wildcard benchmarks/*.py))))
+BENCHMARKS := $(filter-out harness networks __init__,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
-.PHONY: help setup demo test golden check format lint types regen bench bench-quick sample clean
+.PHONY: help setup setup-benchmarks demo test golden check format lint types regen bench bench-quick sample clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: ## Make .venv with everything a developer needs
 	@bash -euc 'source scripts/lib.sh; install_project relax test dev'
+
+setup-benchmarks: setup ## Add the weights, photographs and runtimes that benchmarks read
+	@bash -euc 'source scripts/lib.sh; install_project relax test dev benchmarks'
 
 demo: ## Compile, run and profile the Fashion-MNIST network
 	@./scripts/demo
@@ -34,11 +37,11 @@ types: setup ## Run the type checker
 regen: setup ## Write every generated file
 	@$(PYTHON_VENV) -m scripts.regen
 
-bench: setup ## Run all benchmarks and record their results
+bench: setup-benchmarks ## Run all benchmarks and record their results
 	@for name in $(BENCHMARKS); do $(PYTHON_VENV) -m benchmarks.$$name || exit 1; done
 	@$(PYTHON_VENV) -m scripts.regen
 
-bench-quick: setup ## Run all benchmarks, reduced; record nothing
+bench-quick: setup-benchmarks ## Run all benchmarks, reduced; record nothing
 	@for name in $(BENCHMARKS); do $(PYTHON_VENV) -m benchmarks.$$name --quick || exit 1; done
 
 sample: setup ## Make the Fashion-MNIST sample from Debian's dataset-fashion-mnist

