@@ -16,6 +16,8 @@ from tvm_vnpu.relay import codegen_hook, runtime  # noqa: E402
 _HOMES = {
     "partition_for_vnpu": "partition",
     "pattern_table": "partition",
+    "from_onnx": "importer",
+    "load_onnx": "importer",
 }
 
 __all__ = ["codegen_hook", "runtime", *sorted(_HOMES)]

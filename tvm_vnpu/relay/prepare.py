@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import tvm
 from tvm import relay
 from tvm.relay.build_module import bind_params_by_name
 
-from tvm_vnpu.relay.clip_bounds import ClampClipBounds
+from tvm_vnpu.relay.clip_bounds import limited_clip
+from tvm_vnpu.relay.matrix_products import sized_product, sunk_reshape, transposed_constant
+from tvm_vnpu.relay.names import keep_names
+from tvm_vnpu.relay.rewrite import rewrite_main
+
+_log = logging.getLogger(__name__)
 
 
 def prepare(mod: tvm.IRModule, params: Mapping[str, tvm.nd.NDArray] | None = None) -> tvm.IRModule:
     """Return the module with parameters bound, simplified, folded, and its Q/DQ as integers.
 
-    Q/DQ pairs are taken in before constants behind qnn operators are folded, or weights would
-    become float. Regions of an earlier partition stay as they are.
+    This is what the CPU build of the same integers is made of. Q/DQ pairs are taken in before
+    constants behind qnn operators are folded, or weights would become float.
     """
+    mod = tvm.IRModule(mod.functions, mod.type_definitions)
     if params:
-        mod = tvm.IRModule(mod.functions, mod.type_definitions)
         mod["main"] = bind_params_by_name(mod["main"], dict(params))
-    passes = [
-        relay.transform.InferType(),
-        relay.transform.SimplifyInference(),
-        relay.transform.FoldConstant(),
-        relay.transform.FakeQuantizationToInteger(),
-        relay.transform.InferType(),
-        ClampClipBounds(),
-        relay.transform.FoldConstant(fold_qnn=True),
-        relay.transform.InferType(),
-    ]
     with tvm.transform.PassContext(opt_level=3):
-        return tvm.transform.Sequential(passes)(mod)
+        mod = _run(
+            mod, relay.transform.InferType(), relay.transform.SimplifyInference(),
+            relay.transform.FoldConstant(), relay.transform.InferType(),
+        )  # fmt: skip
+        for rewrite in (transposed_constant, sized_product, sunk_reshape):
+            mod = rewrite_main(mod, rewrite)
+        mod = rewrite_main(to_integers(mod), limited_clip)
+        return _run(mod, relay.transform.FoldConstant(fold_qnn=True), relay.transform.InferType())
+
+
+def to_integers(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return the module with Q/DQ around operators turned into integer operators.
+
+    Where TVM's pass makes a module that has no types, the module stays as it is, on the CPU.
+    """
+    try:
+        rewritten = _run(
+            mod, relay.transform.FakeQuantizationToInteger(), relay.transform.InferType()
+        )
+    except tvm.TVMError as error:
+        _log.warning("TVM cannot turn this model's Q/DQ into integers: %s", error)
+        return mod
+    return keep_names(mod, rewritten)
+
+
+def _run(mod: tvm.IRModule, *passes: tvm.transform.Pass) -> tvm.IRModule:
+    return tvm.transform.Sequential(list(passes))(mod)

@@ -15,6 +15,7 @@ from tvm import relay
 
 from codegen.graph import QuantParams
 from tvm_vnpu.frontend.errors import Unsupported
+from tvm_vnpu.relay.rewrite import operator_name
 
 INTEGERS = ("int8", "uint8")
 
@@ -76,12 +77,6 @@ class Reader:
                 "activations must have one scale and one zero point", seen=f"{scales.size} scales"
             )
         return QuantParams(float(scales[0]), int(zero_points[0]))
-
-
-def operator_name(expr: relay.Expr) -> str:
-    """Return the operator that an expression calls, or ''."""
-    is_call = isinstance(expr, relay.Call) and isinstance(expr.op, tvm.ir.Op)
-    return str(expr.op.name) if is_call else ""
 
 
 def static_shape(expr: relay.Expr) -> tuple[int, ...]:

@@ -8,19 +8,15 @@ import tvm
 from tvm import relay
 
 from tvm_vnpu.relay.codegen_hook import LABEL_ATTR, NAME
+from tvm_vnpu.relay.rewrite import calls_of, rewrite_calls
 
 _MASK = 2**64 - 1
 
 
 def region_functions(mod: tvm.IRModule) -> dict[str, relay.Function]:
     """Return the region functions of a partitioned module by global name, in order of calls."""
-    order: list[str] = []
-
-    def visit(expr: relay.Expr) -> None:
-        if isinstance(expr, relay.Call) and isinstance(expr.op, tvm.ir.GlobalVar):
-            order.append(str(expr.op.name_hint))
-
-    relay.analysis.post_order_visit(mod["main"], visit)
+    targets = [call.op for call in calls_of(mod["main"])]
+    order = [str(op.name_hint) for op in targets if isinstance(op, tvm.ir.GlobalVar)]
     functions = {str(var.name_hint): function for var, function in mod.functions.items()}
     return {name: functions[name] for name in dict.fromkeys(order) if is_region(functions[name])}
 
@@ -55,16 +51,14 @@ def name_regions(
             count += 1
         fresh[name] = variable
         functions[variable] = function
+
+    def renamed(_: relay.Call, call: relay.Call) -> relay.Expr:
+        target = fresh.get(str(getattr(call.op, "name_hint", "")))
+        if target is None:
+            return call
+        return relay.Call(target, call.args, call.attrs, call.type_args, call.span)
+
     for variable, function in mod.functions.items():
         if str(variable.name_hint) not in fresh:
-            functions[variable] = _Rename(fresh).visit(function)
+            functions[variable] = rewrite_calls(function, renamed)
     return relay.transform.InferType()(tvm.IRModule(functions, mod.type_definitions))
-
-
-class _Rename(relay.ExprMutator):
-    def __init__(self, fresh: Mapping[str, tvm.ir.GlobalVar]) -> None:
-        super().__init__()
-        self.fresh = fresh
-
-    def visit_global_var(self, gvar: tvm.ir.GlobalVar) -> relay.Expr:
-        return self.fresh.get(str(gvar.name_hint), gvar)
