@@ -161,3 +161,213 @@ def test_constant_of_a_type_tvm_cannot_read() -> None:
         "constant 'w4' cannot be imported: seen INT4 of shape (3,); limit types TVM's Relax ONNX "
         "importer reads; store it as int8, uint8, int32 or float32"
     )
+
+
+RANDOM = {"w": random_values(4, 3, 1, 1)}
+CONV = [helper.make_node("Conv", ["x", "w"], ["y"], name="c")]
+
+
+def conv_model() -> onnx.ModelProto:
+    """Return a model of one good convolution."""
+    return make_model(CONV, {"x": [1, 3, 4, 4]}, ["y"], RANDOM)
+
+
+@pytest.mark.parametrize("operator", ["Add", "Concat"])
+def test_leading_symbols_are_one_batch(operator: str) -> None:
+    attributes = {"axis": 1} if operator == "Concat" else {}
+    node = helper.make_node(operator, ["x", "z"], ["y"], **attributes)
+    mod = from_onnx(make_model([node], {"x": ["N", 4], "z": ["M", 4]}, ["y"]))
+    first, second = (param.ty.shape[0] for param in mod["main"].params)
+    assert first.same_as(second) and first.name == "batch"
+    for rows in (1, 3):
+        x, z = random_values(rows, 4), random_values(rows, 4, seed=1)
+        wanted = x + z if operator == "Add" else np.concatenate([x, z], axis=1)
+        np.testing.assert_array_equal(run_module(mod, {"x": x, "z": z})[0], wanted)
+
+
+def test_shapes_separate_what_shares_the_batch() -> None:
+    nodes = [helper.make_node("Relu", [a], [b]) for a, b in (("x", "y"), ("z", "w"))]
+    mod = from_onnx(make_model(nodes, {"x": ["N", 4], "z": ["M", 4]}, ["y", "w"]), {"z": [5, 4]})
+    x, z = (param.ty.shape[0] for param in mod["main"].params)
+    assert x.name == "N" and int(z) == 5
+
+
+@pytest.mark.parametrize(
+    ("node", "shape", "seen"),
+    [
+        ({"op_type": "AveragePool", "kernel_shape": [4, 1]}, [1, 3, 2, 2], "(1, 3, -1, 2)"),
+        ({"op_type": "MaxPool", "kernel_shape": [4, 4]}, [1, 3, 3, 3], "(1, 3, 0, 0)"),
+        ({"op_type": "MaxPool", "kernel_shape": [4, 4]}, ["N", 3, 3, 3], "(?, 3, 0, 0)"),
+    ],
+)
+def test_a_node_that_makes_nothing(
+    node: dict[str, object], shape: list[int | str], seen: str
+) -> None:
+    made = helper.make_node(inputs=["x"], outputs=["y"], name="p", **node)  # type: ignore[arg-type]
+    assert refusal(make_model([made], {"x": shape}, ["y"])) == (
+        f"node 'p' ({node['op_type']}) makes an empty tensor: seen output shape {seen}; limit "
+        "sizes from 1; check weight, kernel, stride and padding against the input"
+    )
+
+
+def test_a_convolution_without_channels(capfd: pytest.CaptureFixture[str]) -> None:
+    model = make_model(CONV, {"x": [1, 3, 4, 4]}, ["y"], {"w": random_values(0, 3, 1, 1)})
+    assert refusal(model).startswith(
+        "node 'c' (Conv) makes an empty tensor: seen output shape (1, 0, 4, 4); "
+    )
+    gc.collect()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("axes", "text"), [([0, 4], "(0, 4)"), ([2, 0], "(2, 0)"), (["N", 0], "(N, 0)")]
+)
+def test_an_axis_of_size_0_is_not_dynamic(axes: list[int | str], text: str) -> None:
+    relu = [helper.make_node("Relu", ["x"], ["y"])]
+    assert refusal(make_model(relu, {"x": axes}, ["y"])) == (
+        f"input 'x' has an axis of size 0: seen {text}; limit sizes from 1; "
+        "export the model with an input that is not empty"
+    )
+
+
+def test_an_absurd_shape() -> None:
+    relu = [helper.make_node("Relu", ["x"], ["y"])]
+    model = make_model(relu, {"x": ["N", "H"]}, ["y"])
+    assert refusal(model, {"x": [1 << 20, 1 << 20]}) == (
+        "input 'x' is too large: seen 1099511627776 elements; limit 2147483648; "
+        "give a smaller shape"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "seen"), [(0, "none"), (8, "STRING"), (14, "COMPLEX64"), (99, "number 99")]
+)
+def test_element_types_that_are_no_numbers(number: int, seen: str) -> None:
+    model = conv_model()
+    model.graph.input[0].type.tensor_type.elem_type = number
+    assert refusal(model) == (
+        f"input 'x' has an element type that cannot be imported: seen {seen}; limit integers, "
+        "floats and booleans; export the model with a numeric input"
+    )
+
+
+def test_an_input_that_is_no_tensor() -> None:
+    model = conv_model()
+    model.graph.input[0].CopyFrom(
+        helper.make_tensor_sequence_value_info("x", onnx.TensorProto.FLOAT, [1])
+    )
+    assert refusal(model) == (
+        "input 'x' is no tensor: seen sequence; limit tensors; "
+        "export the model with tensors as inputs"
+    )
+
+
+@pytest.mark.parametrize(("field", "kind"), [("input", "input"), ("output", "output")])
+def test_two_of_one_name(field: str, kind: str) -> None:
+    model = conv_model()
+    values = getattr(model.graph, field)
+    values.append(values[0])
+    assert refusal(model) == (
+        f"two {kind}s of the model have one name: seen {values[0].name!r}; give each its own"
+    )
+
+
+def test_a_tensor_that_two_nodes_make() -> None:
+    model = conv_model()
+    model.graph.node.append(helper.make_node("Relu", ["x"], ["y"], name="r"))
+    assert refusal(model) == (
+        "node 'r' makes a tensor that is there already: seen 'y'; "
+        "give every tensor a name of its own"
+    )
+
+
+def test_an_attribute_without_a_type() -> None:
+    model = conv_model()
+    model.graph.node[0].attribute.add(name="pads")
+    assert refusal(model) == (
+        "node 'c' (Conv) has an attribute without a type: seen 'pads'; "
+        "check that the model file is complete"
+    )
+
+
+def test_an_attribute_that_is_an_empty_list_is_its_default() -> None:
+    model = conv_model()
+    model.graph.node[0].attribute.add(name="pads", type=onnx.AttributeProto.INTS)
+    x = random_values(1, 3, 4, 4)
+    wanted = run_module(from_onnx(conv_model()), {"x": x})[0]
+    np.testing.assert_array_equal(run_module(from_onnx(model), {"x": x})[0], wanted)
+
+
+def test_a_constant_that_is_cut_short() -> None:
+    model = conv_model()
+    tensor = model.graph.initializer[0]
+    tensor.raw_data = tensor.raw_data[:20]
+    assert refusal(model) == (
+        "constant 'w' cannot be imported: seen FLOAT of shape (4, 3, 1, 1): cannot reshape array "
+        "of size 5 into shape (4,3,1,1); check that the model file is complete"
+    )
+    tensor.data_type = 99
+    assert refusal(model).startswith("constant 'w' cannot be imported: seen number 99 of shape ")
+
+
+def test_unread_indices_of_a_pooling_are_dropped(capfd: pytest.CaptureFixture[str]) -> None:
+    pool = helper.make_node("MaxPool", ["x"], ["y", "i"], name="p", kernel_shape=[2, 2])
+    x = random_values(2, 3, 4, 4)
+    mod = from_onnx(make_model([pool], {"x": ["N", 3, 4, 4]}, ["y"]))
+    wanted = np.lib.stride_tricks.sliding_window_view(x, (2, 2), (2, 3)).max((4, 5))
+    np.testing.assert_array_equal(run_module(mod, {"x": x})[0], wanted)
+    line = refusal(make_model([pool], {"x": ["N", 3, 4, 4]}, ["y", "i"]))
+    assert line.startswith("cannot import node 'p' (MaxPool): seen ") and "\n" not in line
+    gc.collect()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        {"pads": [1, 1, 1]},
+        {"strides": [0, 0]},
+        {"strides": "ab"},
+        {"group": 0},
+        {"group": 2},
+        {"pads": [-9, 0, 0, 0]},
+    ],
+    ids=str,
+)
+def test_any_fault_of_a_node_names_it(
+    attribute: dict[str, object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="c", **attribute)
+    model = make_model([node], {"x": [1, 3, 4, 4]}, ["y"], RANDOM)
+    line = refusal(model)
+    assert "node 'c' (Conv)" in line and "\n" not in line
+    gc.collect()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "line"),
+    [
+        (
+            {"kernel_shape": [3, 3]},
+            "node 'c' has a kernel_shape that is not its weight's: seen (3, 3); limit (1, 1); "
+            "check that the model file is complete",
+        ),
+        (
+            {"auto_pad": "SOME"},
+            "node 'c' has an unknown auto_pad: seen SOME; "
+            "limit one of NOTSET, SAME_UPPER, SAME_LOWER, VALID",
+        ),
+    ],
+)
+def test_attributes_that_contradict(attribute: dict[str, object], line: str) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="c", **attribute)
+    assert refusal(make_model([node], {"x": [1, 3, 4, 4]}, ["y"], RANDOM)) == line
+
+
+def test_a_fault_that_nobody_foresaw_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(model: onnx.ModelProto) -> None:
+        raise KeyError("one\ntwo")
+
+    monkeypatch.setattr("tvm_vnpu.relax.importer.cleaned", fail)
+    assert refusal(conv_model()) == "the model cannot be imported: seen KeyError: 'one\\ntwo'"

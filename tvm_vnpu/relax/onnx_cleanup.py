@@ -12,17 +12,21 @@ _NEVER_FOLDED = frozenset(
     "QuantizeLinear DequantizeLinear DynamicQuantizeLinear Bernoulli RandomNormal RandomUniform "
     "RandomNormalLike RandomUniformLike Multinomial Dropout If Loop Scan".split()
 )
+# Operators whose outputs after the first TVM's importer does not make.
+_FIRST_OUTPUT_ONLY = frozenset("BatchNormalization Dropout LayerNormalization MaxPool".split())
 _MAX_FOLDED_BYTES = 1 << 26
 
 
 def cleaned(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy with unique node names and without nodes that compute constants.
+    """Return a copy with unique node names, without nodes that compute constants, without outputs
+    that training or unpooling would need and nothing reads.
 
     A nameless node gets the name of its first output.
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
     name_nodes(result.graph)
+    drop_unread_outputs(result.graph)
     fold_constant_nodes(result)
     return result
 
@@ -37,6 +41,26 @@ def name_nodes(graph: onnx.GraphProto) -> None:
             name, suffix = f"{base}_{suffix}", suffix + 1
         taken.add(name)
         node.name = name
+
+
+def drop_unread_outputs(graph: onnx.GraphProto) -> None:
+    """Take away outputs after the first that nothing reads, such as MaxPool's indices, in place."""
+    read = {value.name for value in graph.output} | _read_names(graph)
+    for node in graph.node:
+        if node.op_type in _FIRST_OUTPUT_ONLY:
+            while len(node.output) > 1 and node.output[-1] not in read:
+                del node.output[-1]
+
+
+def _read_names(graph: onnx.GraphProto) -> set[str]:
+    """Return what the nodes of a graph read, those of its subgraphs included."""
+    names: set[str] = set()
+    for node in graph.node:
+        names.update(name for name in node.input if name)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                names |= _read_names(inner) | {value.name for value in inner.output}
+    return names
 
 
 def fold_constant_nodes(model: onnx.ModelProto) -> None:

@@ -21,6 +21,8 @@ from tvm_vnpu.relax.names import call_name
 from tvm_vnpu.relax.naming_builder import NamingBlockBuilder, ZeroPad
 from tvm_vnpu.relax.rewrite import is_call
 
+_AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
 Attrs = dict[str, Any]
 Inputs = MutableSequence[relax.Expr | None]
 Converter = Callable[[NamingBlockBuilder, Inputs, Attrs], "relax.Expr | None"]
@@ -118,9 +120,15 @@ def explicit_pads(mode: str, size: int, kernel: int, stride: int, dilation: int)
     return (small, large) if mode == "SAME_UPPER" else (large, small)
 
 
-def _resolve_auto_pad(data: relax.Expr, kernel: Sequence[int], attrs: Attrs) -> None:
+def _resolve_auto_pad(data: relax.Expr, kernel: Sequence[int | None], attrs: Attrs) -> None:
     """Turn auto_pad into explicit pads: all begins, then all ends, as ONNX orders them."""
     mode = bytes(attrs.pop("auto_pad", b"NOTSET")).decode("utf-8")
+    if mode not in _AUTO_PADS:
+        raise VnpuError(
+            f"node {attrs['tvm_custom']['name']!r} has an unknown auto_pad",
+            seen=mode,
+            limit=f"one of {', '.join(_AUTO_PADS)}",
+        )
     if mode == "NOTSET":
         return
     shape = _static_shape(data)
@@ -136,7 +144,7 @@ def _resolve_auto_pad(data: relax.Expr, kernel: Sequence[int], attrs: Attrs) -> 
     strides = attrs.get("strides", [1] * rank)
     dilations = attrs.get("dilations", [1] * rank)
     pairs = [
-        explicit_pads(mode, int(size or 0), kernel[axis], strides[axis], dilations[axis])
+        explicit_pads(mode, int(size or 0), int(kernel[axis] or 1), strides[axis], dilations[axis])
         for axis, size in enumerate(spatial)
     ]
     attrs["pads"] = tuple(before for before, _ in pairs) + tuple(after for _, after in pairs)
@@ -144,8 +152,15 @@ def _resolve_auto_pad(data: relax.Expr, kernel: Sequence[int], attrs: Attrs) -> 
 
 def convert_conv(builder: NamingBlockBuilder, inputs: Inputs, attrs: Attrs) -> None:
     """Make the padding of Conv explicit and take over a Pad of zeros before it."""
-    weight_shape = _static_shape(inputs[1])
-    _resolve_auto_pad(inputs[0], attrs.get("kernel_shape", weight_shape[2:]), attrs)
+    kernel = _static_shape(inputs[1])[2:]
+    if list(attrs.get("kernel_shape", kernel)) != kernel:
+        raise VnpuError(
+            f"node {attrs['tvm_custom']['name']!r} has a kernel_shape that is not its weight's",
+            seen=tuple(attrs["kernel_shape"]),
+            limit=tuple(kernel),
+            fix="check that the model file is complete",
+        )
+    _resolve_auto_pad(inputs[0], kernel, attrs)
     producer = builder.lookup_binding(inputs[0]) if isinstance(inputs[0], relax.Var) else None
     pad = builder.zero_pads.get(call_name(producer) or "")
     if pad is not None:

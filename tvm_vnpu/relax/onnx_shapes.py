@@ -33,7 +33,9 @@ def resolve_shapes(
     inputs = model_inputs(graph)
     _check_given_names(inputs, given or {})
     declared = {value.name: _declared(value) for value in inputs}
-    batch = tirx.Var(_batch_name([declared[n] for n in declared if n not in (given or {})]), "int64")
+    batch = tirx.Var(
+        _batch_name([declared[n] for n in declared if n not in (given or {})]), "int64"
+    )
     shapes: dict[str, Shape] = {}
     for name, sizes in declared.items():
         if given and name in given:
@@ -108,9 +110,7 @@ def _pinned(name: str, declared: list[int | str] | None, given: Sequence[int]) -
     return list(sizes)
 
 
-def _with_symbolic_batch(
-    name: str, declared: list[int | str] | None, batch: tirx.Var
-) -> Shape:
+def _with_symbolic_batch(name: str, declared: list[int | str] | None, batch: tirx.Var) -> Shape:
     if declared is None:
         raise VnpuError(
             f"input {name!r} has no shape in the model",
