@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 
 import tvm
 from tvm import relax
 
 from runtime_sim.npu import NpuConfig
+from tvm_vnpu.frontend.explanation import LONE_QDQ, NO_PATTERN, Explanation
 from tvm_vnpu.relax.build_graph import composite_reader
 from tvm_vnpu.relax.names import call_name, profile
 from tvm_vnpu.relax.partition import Annotated, annotate_regions, region_functions
 from tvm_vnpu.relax.patterns import COVERED_OPERATORS
 from tvm_vnpu.relax.rewrite import bindings_of, used_vars
-from tvm_vnpu.report.placement import HEADERS, Placement, tally
-from tvm_vnpu.report.table import html_table
+from tvm_vnpu.report.placement import Placement
 
-NO_PATTERN = "the NPU has no pattern for {}"
 NOT_QUANTISED = "the model is not quantised: give calibration data"
 FLOAT_AROUND = "float32 reaches or leaves it: no quantize and dequantize around it"
-LONE_QDQ = "nothing beside it runs on the NPU"
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """All operators of a model in order, NPU regions first met first.
-
-    A node that became several Relax calls is one operator; what only computes constants is none.
-    """
-
-    placements: tuple[Placement, ...]
-    regions: int
-
-    @property
-    def cpu_share(self) -> float:
-        """Return the share of operators on the CPU, 0 to 1; quantize and dequantize are none."""
-        return tally(self.placements).cpu_share
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the explanation as plain values."""
-        return {
-            "regions": self.regions,
-            "cpu_share": self.cpu_share,
-            "operators": [asdict(p) for p in self.placements],
-        }
-
-    def _repr_html_(self) -> str:
-        """Return the table of operators as HTML for notebooks."""
-        return html_table(HEADERS, [placement.row() for placement in self.placements])
 
 
 def explain(

@@ -15,6 +15,7 @@ from tvm_vnpu.relay import codegen_hook, runtime  # noqa: E402
 
 _HOMES = {
     "partition_for_vnpu": "partition",
+    "explain": "explanation",
     "pattern_table": "partition",
     "from_onnx": "importer",
     "load_onnx": "importer",

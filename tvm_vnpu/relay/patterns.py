@@ -19,7 +19,7 @@ from tvm.relay.dataflow_pattern import (
 )
 
 from tvm_vnpu.relay.context import Context, Placed
-from tvm_vnpu.relay.ops import data, eltwise, pool, window, windows
+from tvm_vnpu.relay.ops import clamps, data, eltwise, pool, window, windows
 
 MAX_CONCAT_INPUTS = 8
 Converter = Callable[[Context, relay.Call, str], Placed]
@@ -28,9 +28,10 @@ PREFIX = "vnpu."
 
 @dataclass(frozen=True, slots=True)
 class PatternRow:
-    """One operator: its composite is `vnpu.<name>`."""
+    """One operator: its composite is `vnpu.<name>`; a match reaches down to one of `anchors`."""
 
     name: str
+    anchors: tuple[str, ...]
     shapes: Callable[[], Iterator[DFPattern]]
     convert: Converter
     border: bool = False
@@ -112,31 +113,42 @@ def _reshape() -> Iterator[DFPattern]:
         yield _operator(name, 1)
 
 
-def _only(make: Callable[[], DFPattern]) -> Callable[[], Iterator[DFPattern]]:
-    return lambda: iter([make()])
+def _requantized() -> Iterator[DFPattern]:
+    yield _clamped(_requantize(wildcard()))
+
+
+def _clip() -> Iterator[DFPattern]:
+    yield _clamp(wildcard())
+
+
+def _transpose() -> Iterator[DFPattern]:
+    yield _operator("transpose", 1)
+
+
+def _quantize() -> Iterator[DFPattern]:
+    yield _operator("qnn.quantize", 3)
+
+
+def _dequantize() -> Iterator[DFPattern]:
+    yield _operator("qnn.dequantize", 3)
 
 
 ROWS: tuple[PatternRow, ...] = (
-    PatternRow("conv2d", _layer("qnn.conv2d"), window.convert_conv2d),
-    PatternRow("dense", _layer("qnn.dense"), window.convert_dense),
-    PatternRow("eltwise", _eltwise, eltwise.convert_eltwise),
-    PatternRow("max_pool2d", _max_pool, pool.convert_max_pool),
-    PatternRow("avg_pool2d", _average, pool.convert_average),
-    PatternRow("concat", _concat, data.convert_concat),
+    PatternRow("conv2d", ("qnn.conv2d",), _layer("qnn.conv2d"), window.convert_conv2d),
+    PatternRow("dense", ("qnn.dense",), _layer("qnn.dense"), window.convert_dense),
+    PatternRow("eltwise", (*eltwise.QUANTISED,), _eltwise, eltwise.convert_eltwise),
+    PatternRow("max_pool2d", windows.MAXIMA, _max_pool, pool.convert_max_pool),
+    PatternRow("avg_pool2d", (*windows.AVERAGES, "qnn.avg_pool2d"), _average, pool.convert_average),
+    PatternRow("concat", ("qnn.concatenate", "concatenate"), _concat, data.convert_concat),
+    PatternRow("requantize", ("qnn.requantize",), _requantized, data.convert_requantize),
+    PatternRow("clip", clamps.OPERATORS, _clip, data.convert_clip),
+    PatternRow("comparison", (*eltwise.COMPARED,), _comparison, eltwise.convert_comparison),
+    PatternRow("reshape", data.RESHAPES, _reshape, data.convert_reshape),
+    PatternRow("transpose", ("transpose",), _transpose, data.convert_transpose),
+    PatternRow("quantize", ("qnn.quantize",), _quantize, data.convert_quantize, border=True),
     PatternRow(
-        "requantize", _only(lambda: _clamped(_requantize(wildcard()))), data.convert_requantize
+        "dequantize", ("qnn.dequantize",), _dequantize, data.convert_dequantize, border=True
     ),
-    PatternRow("clip", _only(lambda: _clamp(wildcard())), data.convert_clip),
-    PatternRow("comparison", _comparison, eltwise.convert_comparison),
-    PatternRow("reshape", _reshape, data.convert_reshape),
-    PatternRow("transpose", _only(lambda: _operator("transpose", 1)), data.convert_transpose),
-    PatternRow(
-        "quantize", _only(lambda: _operator("qnn.quantize", 3)), data.convert_quantize, border=True
-    ),
-    PatternRow(
-        "dequantize", _only(lambda: _operator("qnn.dequantize", 3)), data.convert_dequantize,
-        border=True,
-    ),
-)  # fmt: skip
+)
 
 BY_COMPOSITE = {row.composite: row for row in ROWS}

@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _CONVERSIONS = frozenset(
-    {"relax.quantize", "relax.dequantize", "vnpu.quantize", "vnpu.dequantize"}
+    {
+        "relax.quantize", "relax.dequantize", "qnn.quantize", "qnn.dequantize",
+        "vnpu.quantize", "vnpu.dequantize",
+    }
 )  # fmt: skip
 
 HEADERS = ("operator", "node", "device", "region", "reason")
