@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -93,72 +95,106 @@ class NpuConfig:
         return hashlib.sha256(replace(self, name="").to_json().encode()).hexdigest()[:16]
 
 
-_POSITIVE_INTEGERS = (
-    "array_rows", "array_cols", "lanes", "spm_kib", "acc_kib", "queue_depth", "instruction_memory",
-)  # fmt: skip
-_LIMITS = {"array_rows": 256, "array_cols": 256, "spm_kib": 1 << 18, "acc_kib": 1 << 16}
+_INTEGERS = {
+    "array_rows": (1, 256),
+    "array_cols": (1, 256),
+    "lanes": (1, 1 << 20),
+    "spm_kib": (1, 1 << 18),
+    "acc_kib": (1, 1 << 16),
+    "queue_depth": (1, 1 << 20),
+    "instruction_memory": (1, 1 << 20),
+}
+_NUMBERS = {"depthwise_rate": (0.001, 1000), "clock_mhz": (0.001, 1_000_000)}
+_MEMORY_INTEGERS = {"latency": (0, 1 << 20), "burst": (1, 1 << 20)}
+_MEMORY_NUMBERS = {"bytes_per_cycle": (0.001, 1_000_000)}
+_TYPES = ("int8", "uint8")
+_MAX_SHOWN = 60
+_ARRAY = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
 
 
 def validate(config: NpuConfig) -> NpuConfig:
     """Return `config` if every value is legal; ConfigError lists all that are not."""
     problems = []
-    for name in _POSITIVE_INTEGERS:
-        value, limit = getattr(config, name), _LIMITS.get(name, 1 << 20)
-        if not _is_integer(value) or not 1 <= value <= limit:
-            problems.append(f"{name} = {value!r} (an integer from 1 to {limit})")
-    for name in ("depthwise_rate", "clock_mhz"):
-        if not _is_positive(getattr(config, name)):
-            problems.append(f"{name} = {getattr(config, name)!r} (a number above 0)")
+    if not _is_name(config.name):
+        problems.append(f"name = {_shown(config.name)} (a text of printable characters)")
+    problems += _range_problems(config, "", _INTEGERS, _NUMBERS)
     problems += _memory_problems(config)
     problems += _capability_problems(config.capabilities)
     if problems:
         raise ConfigError(
-            f"NPU configuration {config.name!r} is not legal",
+            f"NPU configuration {_shown(config.name)} is not legal",
             seen=", ".join(problems),
             fix="correct the named values",
         )
     return config
 
 
-def _memory_problems(config: NpuConfig) -> list[str]:
-    problems = []
-    for memory in config.memories:
-        where = f"memory {memory.name!r}"
-        if not _is_positive(memory.bytes_per_cycle):
-            problems.append(f"{where} bytes_per_cycle = {memory.bytes_per_cycle!r} (above 0)")
-        if not _is_integer(memory.latency) or memory.latency < 0:
-            problems.append(f"{where} latency = {memory.latency!r} (an integer from 0)")
-        if not _is_integer(memory.burst) or memory.burst < 1:
-            problems.append(f"{where} burst = {memory.burst!r} (an integer from 1)")
+def _range_problems(
+    record: object,
+    where: str,
+    integers: Mapping[str, tuple[int, int]],
+    numbers: Mapping[str, tuple[float, float]],
+) -> Iterator[str]:
+    for name, (low, high) in integers.items():
+        value = getattr(record, name)
+        if not _is_integer(value) or not low <= value <= high:
+            yield f"{where}{name} = {_shown(value)} (an integer from {low} to {high})"
+    for name, (least, most) in numbers.items():
+        value = getattr(record, name)
+        if not (_is_integer(value) or isinstance(value, float)) or not least <= value <= most:
+            yield f"{where}{name} = {_shown(value)} (a number from {least} to {most})"
+
+
+def _memory_problems(config: NpuConfig) -> Iterator[str]:
+    names = [memory.name for memory in config.memories]
+    if not 1 <= len(names) <= 16:
+        yield f"memories = {len(names)} of them (1 to 16)"
+    for index, memory in enumerate(config.memories):
+        where = f"memory {_shown(memory.name)} "
+        if not _is_name(memory.name):
+            yield f"memories[{index}].name = {_shown(memory.name)} (a text of printable characters)"
+        elif memory.name in names[:index]:
+            yield f"{where}is there twice (a name for each)"
+        yield from _range_problems(memory, where, _MEMORY_INTEGERS, _MEMORY_NUMBERS)
     if len(config.region_memory) != 16 or not all(
-        _is_integer(index) and 0 <= index < len(config.memories) for index in config.region_memory
+        _is_integer(index) and 0 <= index < len(names) for index in config.region_memory
     ):
-        problems.append(
-            f"region_memory = {list(config.region_memory)!r} (16 indices of the "
-            f"{len(config.memories)} memories)"
+        yield (
+            f"region_memory = {_shown(list(config.region_memory))} (16 indices of the "
+            f"{len(names)} memories)"
         )
-    return problems
 
 
-def _capability_problems(capabilities: Capabilities) -> list[str]:
-    problems = []
-    for name in ("activation_types", "weight_types"):
-        types = getattr(capabilities, name)
-        if not types or not set(types) <= {"int8", "uint8"}:
-            problems.append(f"capabilities.{name} = {list(types)!r} (some of int8, uint8)")
+def _capability_problems(capabilities: Capabilities) -> Iterator[str]:
     for entry in fields(Capabilities):
         value = getattr(capabilities, entry.name)
-        if not isinstance(value, (bool, tuple)):
-            problems.append(f"capabilities.{entry.name} = {value!r} (true or false)")
-    return problems
+        if isinstance(entry.default, bool):
+            if not isinstance(value, bool):
+                yield f"capabilities.{entry.name} = {_shown(value)} (true or false)"
+        elif (
+            not isinstance(value, tuple)
+            or not value
+            or not all(isinstance(item, str) and item in _TYPES for item in value)
+        ):
+            shown = _shown(list(value) if isinstance(value, tuple) else value)
+            yield f"capabilities.{entry.name} = {shown} (a list, some of {', '.join(_TYPES)})"
 
 
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+def _shown(value: object) -> str:
+    """Return a value as Python writes it, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write integers of thousands of digits
+        text = f"an integer of {value.bit_length()} bits" if isinstance(value, int) else "?"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def presets() -> tuple[str, ...]:
@@ -178,13 +214,14 @@ def load(name_or_path: str | Path | NpuConfig) -> NpuConfig:
     if text.endswith(".toml"):
         path = Path(text)
         try:
-            return from_toml(path.read_text(encoding="utf-8"), path.stem)
-        except (OSError, UnicodeDecodeError) as error:
+            content = path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the name
             raise ConfigError(
                 f"cannot read NPU configuration {text}",
                 seen=error,
                 fix="give a readable .toml file",
             ) from error
+        return from_toml(content, path.stem)
     if text not in presets():
         raise ConfigError(
             f"unknown NPU {text!r}",
@@ -202,8 +239,15 @@ def from_toml(text: str, name: str) -> NpuConfig:
     """
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also integers that are too long
         raise ConfigError(f"NPU configuration {name!r} is not TOML", seen=error) from error
+    both = [key for key in ("array_rows", "array_cols") if key in table]
+    if "array" in table and both:
+        raise ConfigError(
+            f"NPU configuration {name!r} sizes the array twice",
+            seen=f"array and {both[0]}",
+            fix="leave one out",
+        )
     return from_dict(table, name)
 
 
@@ -211,7 +255,7 @@ def from_json(text: str) -> NpuConfig:
     """Build a configuration from the text of `NpuConfig.to_json`. Raises ConfigError as `load`."""
     try:
         table = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError("NPU configuration is not JSON", seen=error) from error
     if not isinstance(table, dict):
         raise ConfigError("NPU configuration is not a JSON object", seen=type(table).__name__)
@@ -226,7 +270,9 @@ def from_dict(table: dict[str, Any], name: str) -> NpuConfig:
         values["array_rows"], values["array_cols"] = _array(values.pop("array"), name)
     for key in ("memories", "region_memory"):
         if key in values and not isinstance(values[key], (list, tuple)):
-            raise ConfigError(f"NPU configuration {name!r}: {key} is not a list", seen=values[key])
+            raise ConfigError(
+                f"NPU configuration {name!r}: {key} is not a list", seen=_shown(values[key])
+            )
     if "memories" in values:
         values["memories"] = tuple(_record(Memory, m, "memories", name) for m in values["memories"])
     if "region_memory" in values:
@@ -237,17 +283,19 @@ def from_dict(table: dict[str, Any], name: str) -> NpuConfig:
 
 
 def _array(value: object, name: str) -> tuple[int, int]:
-    parts = str(value).lower().split("x")
-    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+    match = _ARRAY.fullmatch(value.lower()) if isinstance(value, str) else None
+    if match is None:
         raise ConfigError(
-            f"NPU configuration {name!r}: array is not ROWSxCOLS", seen=value, fix='write "16x16"'
+            f"NPU configuration {name!r}: array is not ROWSxCOLS",
+            seen=_shown(value),
+            fix='write "16x16"',
         )
-    return int(parts[0]), int(parts[1])
+    return int(match[1]), int(match[2])
 
 
 def _record(kind: Any, table: object, where: str, name: str) -> Any:
     if not isinstance(table, dict):
-        raise ConfigError(f"NPU configuration {name!r}: {where} is not a table", seen=table)
+        raise ConfigError(f"NPU configuration {name!r}: {where} is not a table", seen=_shown(table))
     known = [entry.name for entry in fields(kind)]
     unknown = [key for key in table if key not in known]
     if unknown:
