@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,8 @@ from numpy.typing import NDArray
 
 from tests.relax.onnx_models import random_values
 from tvm_vnpu.artifact.spec import TensorSpec
-from tvm_vnpu.data import DataError, find_labels, open_data, without_labels
+from tvm_vnpu.data import DataError, ImageOptions, find_labels, open_data, without_labels
+from tvm_vnpu.data.whole import read_npz
 
 X = TensorSpec("x", (1, 2, 3), "float32")
 TWO = (TensorSpec("x/in:0", (None, 3), "float32"), TensorSpec("y", (None, 2), "int8"))
@@ -88,6 +92,108 @@ def test_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _message("no_such_module:f").startswith("cannot find the function no_such_module:f: ")
 
 
+_FAULTS = """\
+import numpy as np
+def late():
+    yield {'x': np.zeros((2, 2, 3))}
+    raise RuntimeError("one\\ntwo")
+def early(): raise KeyError("x")
+def silent(): raise ValueError
+def leaves(): raise SystemExit(3)
+def ends():
+    yield {'x': np.zeros((2, 2, 3))}
+    raise SystemExit
+def wants(path): return []
+def numbers(): yield {1: np.zeros(1)}
+def lists(): yield {'x': [1]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("late", "fails: seen RuntimeError: one (faults_of_test.py:4); {correct}"),
+        ("early", "fails: seen KeyError: 'x' (faults_of_test.py:5); {correct}"),
+        ("silent", "fails: seen ValueError (faults_of_test.py:6); {correct}"),
+        ("leaves", "fails: seen SystemExit: 3 (faults_of_test.py:7); {correct}"),
+        ("ends", "fails: seen SystemExit (faults_of_test.py:10); {correct}"),
+        (
+            "wants",
+            "fails: seen TypeError: wants() missing 1 required positional argument: 'path'; "
+            "{correct}",
+        ),
+        ("numbers", "yields a dict whose keys are no names: seen 1; {wanted}"),
+        ("lists", "yields no array for 'x': seen list; {wanted}"),
+    ],
+)
+def test_a_fault_of_the_users_function_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: str
+) -> None:
+    (tmp_path / "faults_of_test.py").write_text(_FAULTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "faults_of_test", raising=False)
+    wanted = "yield dicts from input names to arrays"
+    text = line.format(correct="correct the Python code", wanted=wanted)
+    assert _message(f"faults_of_test:{name}") == f"faults_of_test:{name} {text}"
+
+
+@pytest.mark.parametrize(
+    ("code", "seen"),
+    [
+        ("def f(:", "SyntaxError: invalid syntax (import_of_test.py, line 1)"),
+        ("1 / 0", "ZeroDivisionError: division by zero (import_of_test.py:1)"),
+        ("raise SystemExit(4)", "SystemExit: 4 (import_of_test.py:1)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, seen: str
+) -> None:
+    (tmp_path / "import_of_test.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "import_of_test", raising=False)
+    assert _message("import_of_test:f") == (
+        f"import_of_test:f fails: seen {seen}; correct the Python code"
+    )
+
+
+def test_what_the_users_function_prints_is_not_on_stdout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "printing_of_test.py").write_text(
+        "import numpy as np\nprint('import')\n"
+        "def f():\n    print('call')\n    yield {'x': np.zeros((2, 2, 3))}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    list(open_data("printing_of_test:f", [X]).batches())
+    assert capsys.readouterr() == ("", "import\ncall\n")
+
+
+def test_image_options_need_images(tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    np.savez(path, x=random_values(3, 2, 3))
+    with pytest.raises(DataError) as caught:
+        open_data(str(path), [X], ImageOptions(crop=(4,)))
+    assert str(caught.value) == (f"--crop goes with a folder of images: seen {path}; leave it out")
+
+
+def test_an_archive_that_no_reader_expects(tmp_path: Path) -> None:
+    path = tmp_path / "d.npz"
+    for content in (b"no header", b"\x93NUMPY\x01\x00\x10\x00{'shape': (1<<1)}", b"\x93NUMPY"):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("x.npy", content)
+        assert _message(path).startswith(f"cannot read {path} as an .npz file: seen ")
+        with pytest.raises(DataError, match="as an .npz file: seen "):
+            read_npz(path)
+
+
+def test_an_array_that_ends_early_is_named(tmp_path: Path) -> None:
+    whole = io.BytesIO()
+    np.save(whole, random_values(4, 2, 3))
+    with zipfile.ZipFile(tmp_path / "d.npz", "w") as archive:
+        archive.writestr("x.npy", whole.getvalue()[:-8])
+    assert _message(tmp_path / "d.npz") == "array 'x' ends early: seen 88 of 96 bytes"
+
+
 def test_an_npz_that_ends_early(tmp_path: Path) -> None:
     path = tmp_path / "d.npz"
     np.savez(path, x=random_values(64, 2, 3))
@@ -105,7 +211,10 @@ def test_misfits_are_named(tmp_path: Path) -> None:
         "give every array the same length along axis 0"
     )
     np.savez(path, x=np.float32(1))
-    assert _message(path) == "array 'x' has no axis for the samples: seen a scalar"
+    assert _message(path) == (
+        "array 'x' has no axis for the samples: seen a scalar; "
+        "store the samples along axis 0; a scalar input needs module:function"
+    )
     np.savez(path, x=np.array([None, {}]))
     assert _message(path) == "array 'x' holds Python objects: save it as numbers"
     (tmp_path / "empty").mkdir()

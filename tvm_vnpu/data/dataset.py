@@ -13,6 +13,7 @@ from tvm_vnpu.artifact.spec import TensorSpec
 Batch = Mapping[str, NDArray[Any]]
 LABELS = "labels"
 ROWS_PER_BATCH = 32
+SCALAR_FIX = "store the samples along axis 0; a scalar input needs module:function"
 
 
 class DataError(VnpuError):

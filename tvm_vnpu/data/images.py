@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,11 @@ class ImageOptions:
     std: tuple[float, ...] = ()
     size: tuple[int, ...] = ()
     crop: tuple[int, ...] = ()
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Return the names of the options that are set."""
+        return tuple(entry.name for entry in fields(self) if getattr(self, entry.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,12 @@ class ImageData:
             with image_module.open(path) as image:
                 image = image.convert("L" if self.channels == 1 else "RGB")
                 pixels = np.asarray(self._cropped(self._scaled(image)))
-        except (OSError, ValueError) as error:
-            raise DataError(f"cannot read image {path}", seen=error) from error
+        except Exception as error:  # Pillow raises any type for a file that it does not expect
+            raise DataError(
+                f"cannot read image {path}",
+                seen=(str(error).splitlines() or [type(error).__name__])[0],
+                fix="check that the file is a complete image",
+            ) from error
         pixels = pixels.reshape(*pixels.shape[:2], self.channels)
         values = self._normalised(pixels)
         values = values if self.channels_last else values.transpose(2, 0, 1)

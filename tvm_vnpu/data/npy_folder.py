@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvm_vnpu.artifact.spec import TensorSpec
-from tvm_vnpu.data.dataset import LABELS, Batch, DataError, DataSet, rows_per_batch
+from tvm_vnpu.data.dataset import LABELS, SCALAR_FIX, Batch, DataError, DataSet, rows_per_batch
 from tvm_vnpu.data.npz import check_lengths
 
 
@@ -43,14 +43,16 @@ def open_npy_folder(folder: Path, inputs: Sequence[TensorSpec]) -> DataSet:
 def _load(path: Path) -> NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # NumPy raises any type for a file that it does not expect
         raise DataError(
             f"cannot read {path}",
             seen=str(error).splitlines()[0] if str(error) else type(error).__name__,
             fix="check that the file is complete; np.save writes one",
         ) from error
     if array.ndim == 0:
-        raise DataError(f"array {path} has no axis for the samples", seen="a scalar")
+        raise DataError(
+            f"array {path} has no axis for the samples", seen="a scalar", fix=SCALAR_FIX
+        )
     return array
 
 

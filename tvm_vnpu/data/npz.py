@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from runtime_sim.errors import VnpuError
 from tvm_vnpu.artifact.spec import TensorSpec
-from tvm_vnpu.data.dataset import Batch, DataError, rows_per_batch
+from tvm_vnpu.data.dataset import SCALAR_FIX, Batch, DataError, rows_per_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,9 @@ def read_header(stream: IO[bytes], name: str) -> Header:
     if header.dtype.hasobject:
         raise DataError(f"array {name!r} holds Python objects", fix="save it as numbers")
     if not header.shape:
-        raise DataError(f"array {name!r} has no axis for the samples", seen="a scalar")
+        raise DataError(
+            f"array {name!r} has no axis for the samples", seen="a scalar", fix=SCALAR_FIX
+        )
     return header
 
 
@@ -82,7 +85,8 @@ class _Rows:
     """Reads an array of the archive from the front, some rows at a time."""
 
     def __init__(self, stream: IO[bytes], name: str) -> None:
-        self._stream, self._header = stream, read_header(stream, name)
+        self._stream, self._name = stream, name
+        self._header = read_header(stream, name)
         self._whole: NDArray[Any] | None = None
         self._taken = 0
         if self._header.fortran:  # rows are not contiguous there
@@ -95,10 +99,10 @@ class _Rows:
             first, self._taken = self._taken, self._taken + count
             return np.ascontiguousarray(self._whole[first : first + count])
         shape = (count, *self._header.shape[1:])
-        size = int(np.prod(shape)) * self._header.dtype.itemsize
+        size = math.prod(shape) * self._header.dtype.itemsize
         data = self._stream.read(size)
         if len(data) != size:
-            raise DataError("the array ends early", seen=f"{len(data)} of {size} bytes")
+            raise DataError(f"array {self._name!r} ends early", seen=f"{len(data)} of {size} bytes")
         return np.frombuffer(data, self._header.dtype).reshape(shape)
 
 
@@ -112,15 +116,15 @@ class _reading:
     def __enter__(self) -> zipfile.ZipFile:
         try:
             self._archive = zipfile.ZipFile(self._path)
-        except (OSError, zipfile.BadZipFile) as error:
+        except Exception as error:  # the same
             raise self._unreadable(error) from error
         return self._archive
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._archive is not None:
             self._archive.close()
-        readers = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
-        if isinstance(error, readers):
+        # zipfile, zlib and NumPy raise any type for a file that they do not expect
+        if isinstance(error, Exception) and not isinstance(error, VnpuError):
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: BaseException) -> DataError:

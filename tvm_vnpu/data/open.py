@@ -24,9 +24,18 @@ def open_data(
 
     Raises DataError for one that is missing, unreadable or of no known form.
     """
+    data = _open(text, inputs, images or ImageOptions())
+    if images is not None and images.given and not isinstance(data, ImageData):
+        raise DataError(
+            f"--{images.given[0]} goes with a folder of images", seen=text, fix="leave it out"
+        )
+    return data
+
+
+def _open(text: str, inputs: Sequence[TensorSpec], images: ImageOptions) -> DataSet:
     path = Path(text)
     if path.is_dir():
-        return _open_folder(path, inputs, images or ImageOptions())
+        return _open_folder(path, inputs, images)
     if path.is_file():
         if path.suffix != ".npz":
             raise DataError("cannot read the data", seen=text, limit=FORMS)

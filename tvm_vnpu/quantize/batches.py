@@ -80,7 +80,7 @@ def _check_array(where: str, value: np.ndarray, wanted: tvm.ir.Type) -> None:
         raise VnpuError(
             f"{where} has the wrong shape",
             seen=str(tuple(value.shape)),
-            limit=f"({text}), any multiple of it along the first axis",
+            limit=f"({text}), any multiple of it along the first axis" if shape else "a scalar, ()",
             fix="reshape the data",
         )
     if np.issubdtype(value.dtype, np.floating) and not np.isfinite(value).all():
