@@ -88,6 +88,12 @@ def _compile(
             seen=_first_diagnostic(result.stderr).replace(f"{folder}/", ""),
             fix="try another compiler with CC=..., or report the model",
         )
+    if not out.exists():
+        raise CompilerError(
+            "the C compiler wrote no object file",
+            seen=shlex.join(find_compiler()),
+            fix="try another compiler with CC=...",
+        )
     return out
 
 

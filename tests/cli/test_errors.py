@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -144,11 +145,36 @@ COMPILE = [
     ),
     (
         "compile model.onnx -o out --calib data.npz --mean a,b",
-        "--mean is malformed: seen 'a,b'; limit numbers, with commas",
+        "--mean is malformed: seen 'a,b'; limit finite numbers, with commas",
     ),
     (
         "compile model.onnx -o out --calib data.npz --size 1,2,3",
-        "--size is malformed: seen '1,2,3'; limit N or HEIGHT,WIDTH",
+        "--size is malformed: seen '1,2,3'; limit N or HEIGHT,WIDTH, each from 1 to 16384",
+    ),
+    (
+        "compile model.onnx -o out --calib data.npz --size ²",
+        "--size is malformed: seen '²'; limit N or HEIGHT,WIDTH, each from 1 to 16384",
+    ),
+    (
+        "compile model.onnx -o out --calib data.npz --crop 99999999",
+        "--crop is malformed: seen '99999999'; limit N or HEIGHT,WIDTH, each from 1 to 16384",
+    ),
+    (
+        "compile model.onnx -o out --calib data.npz --std inf",
+        "--std is malformed: seen 'inf'; limit finite numbers above 0, with commas",
+    ),
+    (
+        "compile model.onnx -o out --calib data.npz --std 1e-50",
+        "--std is malformed: seen '1e-50'; limit finite numbers above 0, with commas",
+    ),
+    (
+        "compile model.onnx -o out --calib data.npz --mean 1e39",
+        "--mean is malformed: seen '1e39'; limit finite numbers, with commas",
+    ),
+    (
+        "compile model.onnx -o out --calib data.npz --shape image=1,1,8,99999999999999999999",
+        "--shape is malformed: seen 'image=1,1,8,99999999999999999999'; "
+        "limit NAME=SIZE,SIZE,...; for example --shape input=1,3,224,224",
     ),
 ]
 
@@ -382,3 +408,69 @@ def test_a_missing_part(vnpu: Command, place: Path, file: str, line: str) -> Non
     if file.endswith(".bin"):
         command = ["profile", "other"]
     assert vnpu.error(*command).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("compile model.onnx -o out --calib", "calib"),
+        ("compile model.onnx --calib data.npz -o", "output"),
+        ("sweep model.onnx --set lanes=8 -o", "output"),
+        ("profile dir --trace", "trace"),
+        ("run dir --input inputs.npz --output", "output"),
+        ("profile", "target"),
+    ],
+)
+@pytest.mark.parametrize("value", ["", " "])
+def test_an_empty_value_is_refused(
+    vnpu: Command, place: Path, arguments: str, name: str, value: str
+) -> None:
+    before = sorted(place.rglob("*"))
+    assert vnpu.error(*arguments.split(), value) == (
+        f"the value of {name} is empty: seen {value!r}; give one"
+    )
+    assert sorted(place.rglob("*")) == before
+
+
+def test_image_options_without_images(vnpu: Command, place: Path) -> None:
+    assert vnpu.error("compile", "model.onnx", "-o", "out", "--crop", "4") == (
+        "--crop goes with --calib: give both or neither"
+    )
+    line = vnpu.error("eval", "dir", "--validate", "data.npz", "--crop", "4")
+    assert line == "--crop goes with a folder of images: seen data.npz; leave it out"
+
+
+def test_a_compiler_that_writes_nothing(
+    vnpu: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "true")
+    assert vnpu.error("compile", "model.onnx", "-o", "out", "--calib", "data.npz") == (
+        "the C compiler wrote no object file: seen true; try another compiler with CC=..."
+    )
+    assert not (place / "out").exists()
+
+
+def test_compile_spares_a_folder_of_somebody_else(vnpu: Command, place: Path) -> None:
+    (place / "full" / "meta.json").write_text("{}")
+    line = vnpu.error("compile", "model.onnx", "-o", "full", "--calib", "data.npz")
+    assert line.startswith("the output folder exists and is no artefact: seen full; ")
+    assert (place / "full" / "precious.txt").exists()
+
+
+def test_a_linked_output_is_written_through_and_a_device_refused(
+    vnpu: Command, place: Path
+) -> None:
+    (place / "link.npz").symlink_to("real.npz")
+    vnpu.ok("run", "dir", "--input", "inputs.npz", "--output", "link.npz")
+    assert (place / "link.npz").is_symlink() and (place / "real.npz").is_file()
+    os.mkfifo(place / "fifo")
+    for name in ("/dev/null", "fifo"):
+        line = vnpu.error("run", "dir", "--input", "inputs.npz", "--output", name)
+        assert line.startswith(f"the output file cannot be written: seen {name}: ")
+
+
+def test_overflow_in_a_model_is_one_line(vnpu: Command, place: Path) -> None:
+    data = np.load("inputs.npz")["image"]
+    write_npz(place / "huge.npz", image=np.full_like(data, 3e38))
+    line = vnpu.error("compile", "model.onnx", "-o", "out", "--calib", "huge.npz")
+    assert "overflows" in line

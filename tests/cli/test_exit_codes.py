@@ -46,3 +46,29 @@ def test_a_closed_pipe_is_no_error(folder: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def _outcome(folder: Path, redirection: str) -> tuple[int, str]:
+    command = f'exec "{sys.executable}" -m tvm_vnpu disasm "{folder / "dir"}" {redirection}'
+    result = subprocess.run(
+        ["sh", "-c", command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    return result.returncode, result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_behind_stdout(folder: Path) -> None:
+    assert _outcome(folder, ">/dev/full") == (
+        2,
+        "vnpu: error: the result cannot be written to stdout: seen No space left on device\n",
+    )
+    assert _outcome(folder, "--region 99 2>/dev/full") == (2, "")
+
+
+def test_closed_streams(folder: Path) -> None:
+    assert _outcome(folder, ">&-") == (
+        2,
+        "vnpu: error: the result cannot be written to stdout: seen it is closed\n",
+    )
+    assert _outcome(folder, "2>&-") == (0, "")
+    assert _outcome(folder, "--region 99 2>&-") == (2, "")

@@ -96,3 +96,12 @@ def test_an_entry_that_does_not_fit_reports_it() -> None:
     slow = _entry(Loop("i", const(3_000_000), (never,)), Instr("END", {}))
     with pytest.raises(VnpuError, match="^net_emit reports an error: seen vnpu_status 3$"):
         emitted_stream(emit_c(slow, load("vnpu-256"), "net"), "net")
+
+
+def test_a_compiler_that_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", "true")
+    with pytest.raises(CompilerError) as caught:
+        compile_object("", tmp_path / "o.o")
+    assert str(caught.value) == (
+        "the C compiler wrote no object file: seen true; try another compiler with CC=..."
+    )

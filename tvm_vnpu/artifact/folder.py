@@ -14,7 +14,6 @@ from pathlib import Path
 
 from tvm_vnpu.artifact.meta import META, ArtifactError
 
-
 MODEL, SOURCE, REGIONS = "model.so", "source.onnx", "regions"
 _FILES = (META, MODEL, SOURCE, f"{SOURCE}.data")
 _REGION_FILE = re.compile(r"vnpu\.h|region[0-9]+\.(bin|c|constants\.bin)")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
+import struct
 from typing import TYPE_CHECKING, NoReturn
 
 from runtime_sim.errors import VnpuError
@@ -11,7 +13,9 @@ from runtime_sim.errors import VnpuError
 if TYPE_CHECKING:
     from tvm_vnpu.data.images import ImageOptions
 
-_SHAPE = re.compile(r"(.+)=(\d+(?:,\d+)*)")
+_SHAPE = re.compile(r"(.+)=([0-9]{1,12}(?:,[0-9]{1,12})*)")
+_PIXELS = re.compile(r"[0-9]{1,5}")
+_MAX_PIXELS = 1 << 14
 
 
 class UsageError(VnpuError):
@@ -24,6 +28,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with the parser's message."""
         raise UsageError(message, fix=f"see `{self.prog} --help`")
+
+
+def refuse_empty(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for a value that is empty: a path of that name would be the folder here."""
+    for name, value in vars(arguments).items():
+        if isinstance(value, str) and not value.strip():
+            raise UsageError(f"the value of {name} is empty", seen=repr(value), fix="give one")
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -91,17 +102,32 @@ def images_of(arguments: argparse.Namespace) -> ImageOptions:
 
 def _numbers(name: str, text: str | None, positive: bool = False) -> tuple[float, ...]:
     try:
-        values = tuple(float(part) for part in text.split(",")) if text else ()
+        values = tuple(float(part) for part in text.split(",")) if text is not None else ()
     except ValueError:
-        values = (float("nan"),)
-    if any(value != value or (positive and value <= 0) for value in values):
-        limit = "numbers above 0" if positive else "numbers"
+        values = (math.nan,)
+    if any(
+        not math.isfinite(number) or (positive and number <= 0) for number in map(_single, values)
+    ):
+        limit = "finite numbers above 0" if positive else "finite numbers"
         raise UsageError(f"--{name} is malformed", seen=repr(text), limit=f"{limit}, with commas")
     return values
 
 
+def _single(value: float) -> float:
+    """Return a number as float32, which is what it is used as."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.inf
+
+
 def _sizes(name: str, text: str | None) -> tuple[int, ...]:
-    parts = re.split(r"[x,]", text) if text else []
-    if len(parts) > 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise UsageError(f"--{name} is malformed", seen=repr(text), limit="N or HEIGHT,WIDTH")
-    return tuple(int(part) for part in parts)
+    parts = re.split(r"[x,]", text) if text is not None else []
+    sizes = [int(part) if _PIXELS.fullmatch(part) else 0 for part in parts]
+    if len(sizes) > 2 or not all(1 <= size <= _MAX_PIXELS for size in sizes):
+        raise UsageError(
+            f"--{name} is malformed",
+            seen=repr(text),
+            limit=f"N or HEIGHT,WIDTH, each from 1 to {_MAX_PIXELS}",
+        )
+    return tuple(sizes)

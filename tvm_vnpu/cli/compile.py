@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from tvm_vnpu.cli.arguments import add_image_options, add_model_options, images_of, shapes_of
+from tvm_vnpu.cli.arguments import (
+    UsageError,
+    add_image_options,
+    add_model_options,
+    images_of,
+    shapes_of,
+)
 from tvm_vnpu.cli.console import Console
 
 if TYPE_CHECKING:
@@ -39,6 +45,8 @@ def execute(arguments: argparse.Namespace, console: Console) -> None:
     from tvm_vnpu.artifact.folder import check_output
 
     shapes, images = shapes_of(arguments), images_of(arguments)
+    if arguments.calib is None and images.given:
+        raise UsageError(f"--{images.given[0]} goes with --calib", fix="give both or neither")
     check_output(Path(arguments.output))
     load(arguments.npu)
     if arguments.rounding is not None:

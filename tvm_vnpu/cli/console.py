@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from types import TracebackType
 from typing import Any
 
 from tqdm import tqdm
+
+from runtime_sim.errors import VnpuError
 
 _SILENT_SECONDS = 2.0
 
@@ -39,8 +42,7 @@ class Console:
         self._close()
         if self.json_mode:
             text = json.dumps(values, indent=1, default=_plain)
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        _write(text + "\n")
 
     def progress(self, stage: str, done: int, total: int | None) -> None:
         """Show how far a stage is: at once on a terminal, elsewhere after two seconds."""
@@ -69,6 +71,32 @@ def _new_bar(stage: str, total: int | None) -> Any:
         delay=0 if terminal else _SILENT_SECONDS,
         mininterval=0.1 if terminal else 10.0,
     )
+
+
+def _write(text: str) -> None:
+    """Write to stdout. Raises VnpuError where it is closed or full."""
+    if sys.stdout is None:  # closed before Python started
+        raise _stdout_error("it is closed")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: the stream is closed, or of another coding
+        drop_stdout()
+        raise _stdout_error(getattr(error, "strerror", None) or str(error)) from error
+
+
+def _stdout_error(why: str) -> VnpuError:
+    return VnpuError("the result cannot be written to stdout", seen=why)
+
+
+def drop_stdout() -> None:
+    """Send what is left to nowhere, so that Python does not fail when it flushes at its end."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # it is no file, or one that is closed
+        return
 
 
 def _plain(value: Any) -> Any:

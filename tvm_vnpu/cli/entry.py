@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from runtime_sim.errors import VnpuError
 from tvm_vnpu import __version__
 from tvm_vnpu.cli import compile as compile_command
 from tvm_vnpu.cli import disasm, evaluate, explain, profile, run, sweep
-from tvm_vnpu.cli.arguments import Parser
-from tvm_vnpu.cli.console import Console
+from tvm_vnpu.cli.arguments import Parser, refuse_empty
+from tvm_vnpu.cli.console import Console, drop_stdout
 
 COMMANDS: tuple[ModuleType, ...] = (
     compile_command, run, evaluate, profile, explain, disasm, sweep,
@@ -58,11 +60,14 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (default: this process's) and return the exit code."""
     verbose = 0
+    if sys.stderr is None:  # closed before Python started
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     try:
         parsed = parser().parse_args(arguments)
         verbose = parsed.verbose
+        refuse_empty(parsed)
         _start_logging(verbose)
-        with Console(parsed.json) as console:
+        with _warnings(verbose), Console(parsed.json) as console:
             parsed.execute(parsed, console)
         return 0
     except VnpuError as error:
@@ -70,8 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED, False)
     except BrokenPipeError:
-        # Whoever read stdout has gone; keep the interpreter from flushing into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_stdout()  # whoever read it has gone
         return 0
     except Exception as error:  # the last line of defence: one line instead of a traceback
         hint = "" if verbose else "; run again with -v for the traceback"
@@ -82,10 +86,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int, trace: bool) -> int:
-    if trace:
-        sys.stderr.write(traceback.format_exc())
-    sys.stderr.write("vnpu: " + " ".join(message.splitlines()) + "\n")
+    with contextlib.suppress(OSError, ValueError):  # stderr is full or closed: the code is left
+        if trace:
+            sys.stderr.write(traceback.format_exc())
+        sys.stderr.write("vnpu: " + " ".join(message.splitlines()) + "\n")
+        sys.stderr.flush()
     return code
+
+
+@contextlib.contextmanager
+def _warnings(verbose: int) -> Iterator[None]:
+    """Keep warnings of NumPy and others from the user, who cannot act on them, unless asked."""
+    with warnings.catch_warnings():
+        if not verbose:
+            warnings.simplefilter("ignore")
+        yield
 
 
 def _start_logging(verbose: int) -> None:

@@ -47,7 +47,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.rounding is not None:
         profile(arguments.rounding)  # all that is cheap to refuse comes before TVM is imported
     with (
-        output_file(arguments.output, "the table") if arguments.output else nullcontext()
+        nullcontext() if arguments.output is None else output_file(arguments.output, "the table")
     ) as stream:
         from tvm_vnpu.sweep import sweep
 

@@ -71,8 +71,12 @@ def _target(path: str | os.PathLike[str], what: str) -> Path:
     return Path(path).resolve()
 
 
-def _refused(what: str, path: str | os.PathLike[str], why: OSError | ValueError | str) -> OutputError:
+def _refused(
+    what: str, path: str | os.PathLike[str], why: OSError | ValueError | str
+) -> OutputError:
     text = getattr(why, "strerror", None) or str(why)
     name = os.fspath(path)
     shown = name if name.isprintable() and name else repr(name)
-    return OutputError(f"{what} cannot be written", seen=f"{shown}: {text}", fix="name another file")
+    return OutputError(
+        f"{what} cannot be written", seen=f"{shown}: {text}", fix="name another file"
+    )
