@@ -371,3 +371,9 @@ def test_a_fault_that_nobody_foresaw_is_one_line(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("tvm_vnpu.relax.importer.cleaned", fail)
     assert refusal(conv_model()) == "the model cannot be imported: seen KeyError: 'one\\ntwo'"
+
+
+def test_control_characters_of_a_name_are_replaced() -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], name="a\0b\nc")
+    mod = from_onnx(make_model([node], {"x": [1, 4]}, ["y"]))
+    assert "a_b_c" in str(mod) and "\0" not in str(mod)

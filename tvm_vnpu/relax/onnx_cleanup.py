@@ -35,12 +35,20 @@ def name_nodes(graph: onnx.GraphProto) -> None:
     """Give every node of a graph a name of its own, in place."""
     taken: set[str] = set()
     for node in graph.node:
-        base = node.name or next((output for output in node.output if output), node.op_type)
+        base = _printable(
+            node.name or next((output for output in node.output if output), node.op_type)
+        )
         name, suffix = base, 1
         while name in taken:
             name, suffix = f"{base}_{suffix}", suffix + 1
         taken.add(name)
         node.name = name
+
+
+def _printable(name: str | bytes) -> str:
+    """Return a name without control characters, which C comments and tables cannot hold."""
+    text = name if isinstance(name, str) else name.decode("utf-8", "replace")
+    return "".join(character if character.isprintable() else "_" for character in text)
 
 
 def drop_unread_outputs(graph: onnx.GraphProto) -> None:
