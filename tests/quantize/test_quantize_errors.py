@@ -119,3 +119,23 @@ def test_overflow_inside_the_model() -> None:
     message = str(caught.value)
     assert message.startswith("the float model overflows on the calibration set at 'conv': seen ")
     assert message.endswith("; limit finite values; check the scale of the calibration data")
+
+
+def test_one_batch_of_unequal_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    add = helper.make_node("Add", ["x", "z"], ["y"])
+    mod = from_onnx(make_model([add], {"x": ["N", 4], "z": ["M", 4]}, ["y"]))
+    batch = {"x": random_values(2, 4), "z": random_values(1, 4)}
+    assert refusal(mod, [batch], monkeypatch) == (
+        "the inputs of calibration batch 0 have different numbers of samples: seen x: 2, z: 1; "
+        "give every input the same number, or pin shapes with --shape"
+    )
+
+
+def test_a_scalar_input_of_the_wrong_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    mul = helper.make_node("Mul", ["x", "s"], ["y"])
+    mod = from_onnx(make_model([mul], {"x": ["N", 4], "s": []}, ["y"]))
+    batch = {"x": random_values(2, 4), "s": random_values(2)}
+    assert refusal(mod, [batch], monkeypatch) == (
+        "calibration batch 0, input 's' has the wrong shape: seen (2,); limit a scalar, (); "
+        "reshape the data"
+    )

@@ -63,6 +63,22 @@ def check_batch(mod: tvm.IRModule, batch: Batch, index: int) -> None:
                 fix="name the arrays after the model's inputs",
             )
         _check_array(f"calibration batch {index}, input {name!r}", batch[name], param.ty)
+    _check_symbolic_rows(mod, batch, index)
+
+
+def _check_symbolic_rows(mod: tvm.IRModule, batch: Batch, index: int) -> None:
+    """Raise VnpuError where inputs that share the symbolic batch have different lengths."""
+    rows = {
+        name: len(batch[name])
+        for name, param in zip(input_names(mod), mod["main"].params)
+        if static_shape(param.ty)[:1] == [None]
+    }
+    if len(set(rows.values())) > 1:
+        raise VnpuError(
+            f"the inputs of calibration batch {index} have different numbers of samples",
+            seen=", ".join(f"{name}: {count}" for name, count in rows.items()),
+            fix="give every input the same number, or pin shapes with --shape",
+        )
 
 
 def _check_array(where: str, value: np.ndarray, wanted: tvm.ir.Type) -> None:
