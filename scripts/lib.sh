@@ -3,6 +3,7 @@
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 VENV=.venv
+RELAY_VENV=.venv-relay # TVM 0.19, whose package has the same name as the later one in $VENV
 
 die() {
   printf 'error: %s\n' "$*" >&2

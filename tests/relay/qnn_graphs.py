@@ -264,6 +264,10 @@ class GraphSource:
                 n == m for i, (n, m) in enumerate(zip(v.extent, a.extent, strict=True)) if i != axis
             )
         ]  # fmt: skip
+        if min(a.extent) == 1:
+            others = [v for v in others if v is not a]
+        if not others:
+            return
         parts = [a, *(others[self.integer(0, len(others) - 1)] for _ in range(self.integer(1, 2)))]
         scale, zero_point = self.scale(max(p.scale for p in parts)), self.zero_point(a.dtype)
         relay_axis = (2, 3, 1)[axis] if self.layout == "NCHW" else axis + 1

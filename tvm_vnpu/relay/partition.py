@@ -10,8 +10,8 @@ from tvm import relay
 from tvm.relay.dataflow_pattern import DFPattern
 from tvm.relay.op.contrib.register import register_pattern_table
 
+from runtime_sim.errors import VnpuError
 from runtime_sim.npu import NpuConfig, load
-from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relay import codegen_hook, semantics
 from tvm_vnpu.relay.build_graph import composite_name
 from tvm_vnpu.relay.context import Context
@@ -65,7 +65,7 @@ class Predicate:
         context = Context(Reader(), self.semantics, self.npu, self.layout)
         try:
             row.convert(context, root, row.name)
-        except Unsupported as mismatch:
+        except VnpuError as mismatch:  # a scale that no multiplier has is a reason, too
             return str(mismatch)
         return "; ".join(text for op in context.operators for text in op.rejections(self.npu))
 
