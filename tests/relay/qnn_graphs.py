@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import tvm
@@ -36,7 +37,7 @@ class GraphSource:
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def pick(self, *choices: object) -> object:
+    def pick(self, *choices: Any) -> Any:
         return choices[int(self.random.integers(len(choices)))]
 
     def integer(self, low: int, high: int) -> int:
@@ -297,7 +298,7 @@ class GraphSource:
         expr = self.clamped(x.expr, x.dtype, x.zero_point)
         self.add("clip", Value(expr, x.extent, x.dtype, x.scale, x.zero_point))
 
-    def pooling(self, x: Value) -> tuple[dict[str, object], tuple[int, int, int]] | None:
+    def pooling(self, x: Value) -> tuple[dict[str, Any], tuple[int, int, int]] | None:
         size = [int(self.pick(1, 2, 2, 3)) for _ in range(2)]
         strides = [int(self.pick(1, 2, 2, 3)) for _ in range(2)]
         padding = [self.integer(0, s - 1) for s in (*size, *size)]
@@ -306,7 +307,12 @@ class GraphSource:
         if any(span < s for span, s in zip(spans, size, strict=True)):
             return None
         out = [(span - s) // t + 1 for span, s, t in zip(spans, size, strides, strict=True)]
-        attrs = {"pool_size": size, "strides": strides, "padding": padding, "layout": self.layout}
+        attrs: dict[str, Any] = {
+            "pool_size": size,
+            "strides": strides,
+            "padding": padding,
+            "layout": self.layout,
+        }
         return attrs, (out[0], out[1], channels)
 
     def max_pool(self) -> None:
