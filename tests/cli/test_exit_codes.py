@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,14 @@ def test_closed_streams(folder: Path) -> None:
     )
     assert _outcome(folder, "2>&-") == (0, "")
     assert _outcome(folder, "--region 99 2>&-") == (2, "")
+
+
+def test_a_compiler_with_options_links_the_model_too(folder: Path, tmp_path: Path) -> None:
+    """TVM reads CC as one name; a fresh process shows that it never gets to."""
+    out = tmp_path / "out"
+    arguments = [str(folder / "model.onnx"), "-o", str(out), "--calib", str(folder / "data.npz")]
+    command = [sys.executable, "-m", "tvm_vnpu", "compile", *arguments]
+    environment = {**os.environ, "CC": "cc -g0"}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert (out / "model.so").exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import tvm
+from tvm.support import cc
 
 from codegen.compile_c import find_compiler
 from codegen.profiles import profile as find_profile
@@ -104,9 +105,10 @@ def _build(
 
 def _export(partitioned: tvm.IRModule, target: Path) -> None:
     executable = tvm.compile(partitioned, target="llvm")
-    command = find_compiler()
-    linker = {"cc": command[0]} if len(command) == 1 else {}
-    executable.export_library(str(target), **linker)
+    program, *options = find_compiler()
+    triple = cc.get_target_by_dump_machine(program)
+    link = cc.cross_compiler(program, options=options, get_target_triple=triple)
+    executable.export_library(str(target), fcompile=link)
 
 
 def _labels(annotated: Annotated) -> dict[str, str]:
