@@ -11,12 +11,12 @@ DISTRIBUTIONS = MappingProxyType({"relax": "apache-tvm", "relay": "xtc-tvm-pytho
 """Door -> the distribution that brings its TVM."""
 
 
-class EnvironmentError(VnpuError):
+class TvmEnvironmentError(VnpuError):
     """The TVM of this environment is not the one that a front end needs."""
 
 
 def require_door(door: str) -> None:
-    """Raise EnvironmentError unless the environment has `door`'s TVM and no other.
+    """Raise TvmEnvironmentError unless the environment has `door`'s TVM and no other.
 
     An environment with a TVM of another origin (a build from source) passes: importing it tells.
     """
@@ -24,14 +24,14 @@ def require_door(door: str) -> None:
     (other,) = set(DISTRIBUTIONS) - {door}
     package, rival = DISTRIBUTIONS[door], DISTRIBUTIONS[other]
     if installed[door] and installed[other]:
-        raise EnvironmentError(
+        raise TvmEnvironmentError(
             f"{package} and {rival} are installed together, and both are called `tvm`",
             seen=f"{package} {installed[door]}, {rival} {installed[other]}",
             limit="one of them in an environment",
             fix=f"make a new environment and install tvm-vnpu[{door}] alone there",
         )
     if installed[other]:
-        raise EnvironmentError(
+        raise TvmEnvironmentError(
             f"tvm_vnpu.{door} needs {package}", seen=f"{rival} {installed[other]}",
             fix=f"use tvm_vnpu.{other} here, or an environment with tvm-vnpu[{door}]",
         )  # fmt: skip

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tvm_vnpu import lazy
-from tvm_vnpu.relax import runtime
+from tvm_vnpu.frontend.environment import require_door
+
+require_door("relax")
+
+from tvm_vnpu.relax import runtime  # noqa: E402
 
 _HOMES = {
     "from_onnx": "importer",

@@ -18,6 +18,7 @@ from tvm_vnpu.relay.region_names import region_functions
 from tvm_vnpu.relay.rewrite import operator_name
 from tvm_vnpu.report.placement import Placement
 
+REGION_REFUSED = "the region that it would be part of does not fit the NPU"
 _QDQ = ("qnn.quantize", "qnn.dequantize")
 
 
@@ -72,7 +73,8 @@ def _on_npu(function: relay.Function) -> Iterator[Placement]:
 def _on_cpu(call: relay.Call, node: str, reasons: Mapping[relay.Expr, str]) -> Placement:
     operator = operator_name(call)
     default = LONE_QDQ if operator in _QDQ else NO_PATTERN.format(operator)
-    return Placement(node or operator, operator, "cpu", "", reasons.get(call) or default)
+    reason = reasons.get(call, default) or (LONE_QDQ if operator in _QDQ else REGION_REFUSED)
+    return Placement(node or operator, operator, "cpu", "", reason)
 
 
 def _reasons(order: list[relay.Call], predicate: Predicate) -> dict[relay.Expr, str]:

@@ -21,6 +21,7 @@ from tvm_vnpu.relay.prepare import prepare
 from tvm_vnpu.relay.reader import Reader
 from tvm_vnpu.relay.region_names import name_regions, region_functions
 from tvm_vnpu.relay.semantics import Semantics
+from tvm_vnpu.relay.take_back import take_back
 
 Check = Callable[[relay.Call], bool]
 Entry = tuple[str, DFPattern, Check]
@@ -45,6 +46,7 @@ def partition_for_vnpu(
     mod = prepare(mod, params)
     layout = module_layout(mod)
     mod = _regions(merge_composites(mod, Predicate(chosen, config, layout)))
+    mod = take_back(mod, chosen, config, layout)
     attrs = {
         codegen_hook.SEMANTICS_ATTR: chosen.to_text(),
         codegen_hook.NPU_ATTR: config.to_json(),
