@@ -40,7 +40,4 @@ def _relax(path: Path, rounding: str) -> list[NpuProgram]:
     from tvm_vnpu.relax.partition import annotate_regions, region_functions
 
     annotated = annotate_regions(from_onnx(load_onnx(path)), rounding=rounding)
-    return [
-        region_program(function)
-        for function in region_functions(annotated.mod).values()
-    ]
+    return [region_program(function) for function in region_functions(annotated.mod).values()]

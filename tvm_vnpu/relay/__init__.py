@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import Any
 
+from tvm_vnpu import lazy
 from tvm_vnpu.frontend.environment import require_door
 
 require_door("relay")
@@ -25,10 +25,9 @@ __all__ = ["codegen_hook", "runtime", *sorted(_HOMES)]
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public function from its module on first use.
+    """Load a public name from its module on first use."""
+    return lazy.load(__name__, _HOMES, name)
 
-    Raises AttributeError for a name that is no part of the public interface.
-    """
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
