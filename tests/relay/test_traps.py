@@ -108,3 +108,40 @@ def test_auto_pad_is_made_explicit() -> None:
     mod = from_onnx(_same_padded())
     assert len(region_functions(partition_for_vnpu(mod))) == 1
     _check(mod, {"x": values(1, 3, 8, 7)})
+
+
+def _relu6_per_channel(bias: int) -> tvm.IRModule:
+    """Return what FakeQuantizationToInteger makes of conv, bias and relu6: bounds per channel.
+
+    The last channel has weights so small that the bound of relu6 does not fit int32.
+    """
+    scales = np.array([0.02, 0.011, 1e-9], "float32")
+    weight = values(3, 3, 3, 3, seed=9)
+    weight[2] = np.sign(weight[2])
+    sums = relay.qnn.op.conv2d(
+        image(1, 3, 8, 8), relay.const(weight), relay.const(3), relay.const(np.zeros(3, "int32")),
+        relay.const(0.05), relay.const(scales), kernel_size=(3, 3), channels=3,
+    )  # fmt: skip
+    sums = relay.nn.bias_add(sums, relay.const(np.array([900, -900, bias], "int32")))
+    product = np.float32(0.05) * scales
+    limit = np.clip(np.rint(6 / product.astype("float64")), 0, 2**31 - 1).astype("int32")
+    sums = relay.maximum(sums, relay.const(np.zeros((1, 3, 1, 1), "int32")))
+    sums = relay.minimum(sums, relay.const(limit.reshape(1, 3, 1, 1)))
+    return module(
+        relay.qnn.op.requantize(
+            sums, relay.const(product), relay.const(np.zeros(3, "int32")), relay.const(6 / 255),
+            relay.const(-128), axis=1,
+        )
+    )  # fmt: skip
+
+
+def test_a_channel_that_cannot_reach_its_bound_does_not_keep_a_layer_from_the_npu() -> None:
+    mod = _relu6_per_channel(bias=5)
+    assert len(region_functions(partition_for_vnpu(mod))) == 1
+    _check(mod, {"x": values(1, 3, 8, 8)})
+
+
+def test_accumulators_that_wrap_in_tvm_stay_there() -> None:
+    mod = _relu6_per_channel(bias=-(2**31))
+    assert not region_functions(partition_for_vnpu(mod))
+    _check(mod, {"x": values(1, 3, 8, 8)})

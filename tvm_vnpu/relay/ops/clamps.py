@@ -23,6 +23,10 @@ class Clamp:
     low: NDArray[np.int64]
     high: NDArray[np.int64]
 
+    def of(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return values clamped."""
+        return np.clip(values, self.low, self.high)
+
     def within(self, outer: Clamp) -> Clamp:
         """Return this clamp followed by `outer`."""
         return Clamp(

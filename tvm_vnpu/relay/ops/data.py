@@ -20,7 +20,7 @@ from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relay.context import Context, Placed, elements
 from tvm_vnpu.relay.layouts import NCHW, NHWC, channel_axis, npu_axis
 from tvm_vnpu.relay.ops import clamps
-from tvm_vnpu.relay.ops.requantizing import check_range, read_requantize
+from tvm_vnpu.relay.ops.requantizing import check_range, read_requantize, within
 from tvm_vnpu.relay.reader import dtype_of, integer_type, static_shape
 from tvm_vnpu.relay.semantics import Semantics
 
@@ -28,7 +28,7 @@ RESHAPES = ("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
 _RELABELS: Mapping[tuple[str, tuple[int, ...]], str] = MappingProxyType(
     {(NCHW, (0, 2, 3, 1)): NHWC, (NHWC, (0, 3, 1, 2)): NCHW}
 )
-_WIDEST = np.array([2 * 255])
+_WIDEST = within(2 * 255)
 
 
 def convert_quantize(context: Context, root: relay.Call, name: str) -> Placed:

@@ -18,7 +18,7 @@ from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relay.context import UNKNOWN, Context, Placed
 from tvm_vnpu.relay.layouts import channel_axis
 from tvm_vnpu.relay.ops import clamps
-from tvm_vnpu.relay.ops.requantizing import check_range
+from tvm_vnpu.relay.ops.requantizing import check_range, within
 from tvm_vnpu.relay.reader import integer_type, static_shape
 
 QUANTISED = MappingProxyType(
@@ -89,10 +89,10 @@ def _as_tvm_lowers(context: Context, operator: Eltwise, profile: Profile) -> Elt
     if operator.op == EltwiseOp.MUL:
         product = float(np.float32(a) * np.float32(b))
         scaled = scaling(profile.rounding, np.array([product / out]))
-        check_range(context.semantics, scaled, np.array([255 * 255]))
+        check_range(context.semantics, scaled, within(255 * 255))
         constants = int(scaled.multiplier[0]), int(scaled.shift[0])
         return replace(operator, scaled=(*operator.scaled[:4], *constants))
     for scale in (a, b):
         scaled = scaling(profile.rounding, np.array([scale / out]))
-        check_range(context.semantics, scaled, np.array([2 * 255]))
+        check_range(context.semantics, scaled, within(2 * 255))
     return operator

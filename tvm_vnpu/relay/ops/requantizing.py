@@ -33,6 +33,24 @@ class Requantize:
     profile: Profile
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Reach:
+    """The least and the largest value that is scaled, one of each or one per channel."""
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+    @property
+    def magnitude(self) -> NDArray[np.int64]:
+        """Return the largest magnitudes."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+
+def within(magnitude: int) -> Reach:
+    """Return the reach of values up to a magnitude."""
+    return Reach(np.array([-magnitude]), np.array([magnitude]))
+
+
 def read_requantize(context: Context, call: tvm.relay.Call, channel_axis: int) -> Requantize:
     """Return a qnn.requantize to int8 or uint8, per tensor or along `channel_axis`.
 
@@ -71,26 +89,30 @@ def _same(product: NDArray[np.float32], own: NDArray[np.float32]) -> bool:
     return bool(np.all(product == own))
 
 
-def check_range(semantics: Semantics, scaled: Scaling, largest: NDArray[np.int64]) -> None:
-    """Raise Unsupported where TVM's int32 result could wrap, which no machine should copy.
-
-    `largest`: the largest magnitude that is scaled, one or one per channel.
-    """
+def check_range(semantics: Semantics, scaled: Scaling, reach: Reach) -> None:
+    """Raise Unsupported where TVM's int32 result could wrap, which no machine should copy."""
     if not semantics.is_relay or scaled.rounding in FLOAT_MODES:
         return
-    real, bound = np.asarray(scaled.scale, np.float64), largest.astype(np.float64)
+    real = np.asarray(scaled.scale, np.float64)
     if np.any(scaled.multiplier == 0):
         raise Unsupported(
             "the multiplier must not be below 2^-32: TVM's shift is not defined",
             seen=float(real.min()),
         )
-    if np.any(real * bound >= _INT32_MAX) or np.any(largest > _INT32_MAX):
+    if np.any(reach.low < -_INT32_MAX - 1) or np.any(reach.high > _INT32_MAX):
+        raise Unsupported(
+            "accumulators must fit int32: TVM's own wrap",
+            seen=f"{int(reach.low.min())} to {int(reach.high.max())}",
+        )
+    products = real * reach.magnitude.astype(np.float64)
+    if np.any(products >= _INT32_MAX):
         raise Unsupported(
             "scaled values must fit int32: TVM's own result wraps",
-            seen=f"up to {float((real * bound).max()):.3g}",
+            seen=f"up to {float(products.max()):.3g}",
         )
     if scaled.rounding == Rounding.SINGLE_UP and scaled.multiplier.size == 1:
-        _check_shortcut(int(scaled.multiplier[0]), int(scaled.shift[0]), int(largest.max()))
+        largest = int(reach.magnitude.max())
+        _check_shortcut(int(scaled.multiplier[0]), int(scaled.shift[0]), largest)
 
 
 def _check_shortcut(multiplier: int, shift: int, largest: int) -> None:

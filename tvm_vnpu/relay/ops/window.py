@@ -20,6 +20,7 @@ from tvm_vnpu.relay.context import Context, Placed
 from tvm_vnpu.relay.layouts import channel_axis, check_layout, ohwi_weight, per_channel
 from tvm_vnpu.relay.ops import clamps
 from tvm_vnpu.relay.ops.requantizing import (
+    Reach,
     Requantize,
     check_range,
     read_requantize,
@@ -105,9 +106,9 @@ def _common(
     x = context.activation(data, quant, layout)
     bias = m.bias - m.requantize.in_zero_point
     scaling = requantize_scaling(m.requantize, quant.scale, reader.scales(w_scale))
-    largest = _largest_sum(weight, zero_points, quant, integer_type(reader.value(data)))
-    check_range(context.semantics, scaling, largest + np.abs(bias))
-    low, high = _clamp(m, scaling)
+    reach = _reach(weight, zero_points, quant, integer_type(reader.value(data)), bias)
+    check_range(context.semantics, scaling, reach)
+    low, high = _clamp(m, scaling, reach)
     requant = Requant(scaling, m.requantize.quant.zero_point, low, high, m.requantize.dtype)
     single = np.unique(zero_points).size == 1
     return {
@@ -130,36 +131,43 @@ def _int32(bias: Vector) -> NDArray[np.int32]:
     return bias.astype(np.int32)
 
 
-def _largest_sum(
-    weight: NDArray[np.generic], zero_points: Vector, quant: QuantParams, dtype: str
-) -> Vector:
-    """Return the largest magnitude of each channel's sum of products, over all activations."""
-    low, high = INTEGER_LIMITS[dtype]
-    reach = max(abs(low - quant.zero_point), abs(high - quant.zero_point))
-    centred = weight.astype(np.int64) - zero_points.reshape(-1, 1, 1, 1)
-    return np.asarray(np.abs(centred).sum(axis=(1, 2, 3)) * reach)
+def _reach(
+    weight: NDArray[np.generic], zero_points: Vector, quant: QuantParams, dtype: str, bias: Vector
+) -> Reach:
+    """Return the least and the largest accumulator of each channel, over all activations."""
+    ends = np.array(INTEGER_LIMITS[dtype], np.int64) - quant.zero_point
+    low, high = min(int(ends[0]), 0), max(int(ends[1]), 0)  # padding adds 0
+    centred = (weight.astype(np.int64) - zero_points.reshape(-1, 1, 1, 1)).reshape(len(bias), -1)
+    above, below = np.maximum(centred, 0).sum(axis=1), np.minimum(centred, 0).sum(axis=1)
+    return Reach(above * low + below * high + bias, above * high + below * low + bias)
 
 
-def _clamp(m: _Matched, scaling: Scaling) -> tuple[int, int]:
+def _clamp(m: _Matched, scaling: Scaling, reach: Reach) -> tuple[int, int]:
     """Return the result's clamp: that of the accumulator, requantised, then that of the result.
 
     Requantisation never decreases, so clamping before it equals clamping after it at the
-    requantised bounds; they must be one for all channels.
+    requantised bounds. One clamp serves all channels if it cuts what each can reach as its own
+    would: a channel of tiny weights may have a bound that it never meets.
     """
-    low, high = (
-        np.broadcast_to(bound, len(m.bias)) - m.requantize.in_zero_point
-        for bound in (m.inner.low, m.inner.high)
-    )
+    channels = len(m.bias)
     limits = clamps.limits(m.requantize.dtype)
     requant = Requant(
         scaling, m.requantize.quant.zero_point, int(limits.low[0]), int(limits.high[0]),
         m.requantize.dtype,
     )  # fmt: skip
-    both = [requant.reference(np.clip(bound, *clamps.INT32)) for bound in (low, high)]
-    inner = clamps.Clamp(both[0].astype(np.int64), both[1].astype(np.int64)).within(m.outer)
-    if np.unique(inner.low).size > 1 or np.unique(inner.high).size > 1:
-        raise Unsupported("an activation must clamp all channels alike")
-    return int(inner.low[0]), int(inner.high[0])
+
+    def requantized(accumulator: Vector) -> Vector:
+        whole = np.broadcast_to(np.clip(accumulator, *clamps.INT32), channels)
+        return requant.reference(whole).astype(np.int64)
+
+    low, high = (bound - m.requantize.in_zero_point for bound in (m.inner.low, m.inner.high))
+    own = clamps.Clamp(requantized(low), requantized(high)).within(m.outer)
+    least, largest = requantized(reach.low), requantized(reach.high)
+    common = clamps.Clamp(own.low.min(), own.high.max())
+    for end in (least, largest):
+        if not np.array_equal(np.clip(end, own.low, own.high), common.of(end)):
+            raise Unsupported("an activation must clamp all channels alike")
+    return int(common.low), int(common.high)
 
 
 def convert_conv2d(context: Context, root: relay.Call, name: str) -> Placed:
