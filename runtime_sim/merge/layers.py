@@ -248,12 +248,17 @@ def _tensor(
         sources[0].memory,
         int(offsets[origin]) + begin[0] * final[0] + begin[1] * final[1],
         (present[0], present[1], int(extents[0, 2]) if shared else total[2] // mult),
-        (final[0], final[1], strides[2] or per_step[2] or sources[0].item),
+        (final[0], final[1], _channel(strides[2], per_step[2], total[2], sources[0].item)),
         sources[0].dtype,
         0,
         sources[0].stages,
     )
     return Tensor(merged, owner, _window(owner, total, begin, present))
+
+
+def _channel(stride: int | None, per_step: int, total: int, item: int) -> int:
+    """Return the channel stride; tiles of one channel that all read the same elements have 0."""
+    return per_step if stride is None and total > 1 else stride or item
 
 
 def _whole(per_step: int, step: int, unknown: int) -> int:
