@@ -99,6 +99,14 @@ def test_a_dying_process_costs_one_row(model: Path, monkeypatch: pytest.MonkeyPa
     ]  # fmt: skip
 
 
+def test_a_process_that_dies_first_takes_no_other_row(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tvm_vnpu.sweep.run.measure", dying.dies_on_two_lanes)
+    rows = sweep(model, {"lanes": (2, 1)}, jobs=2).rows  # the pool may break before a row is there
+    assert [row.reason for row in rows] == [DIED, "fine"]
+
+
 def test_no_process_survives(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tvm_vnpu.sweep.run.measure", dying.dies_on_two_lanes)
     with pytest.raises(VnpuError) as caught:

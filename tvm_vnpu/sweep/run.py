@@ -88,13 +88,13 @@ def _in_processes(
     rows: dict[int, Row] = {}
     _measure_all(subject, dict(enumerate(points)), count, rows, progress, len(points))
     lost = [index for index in range(len(points)) if index not in rows]
-    if len(lost) == len(points):
+    for index in lost:
+        _measure_all(subject, {index: points[index]}, 1, rows, progress, len(points))
+    if not rows:
         raise VnpuError(
             "no worker process of the sweep survived",
             fix='call sweep under `if __name__ == "__main__":`, or use jobs=1',
         )
-    for index in lost:
-        _measure_all(subject, {index: points[index]}, 1, rows, progress, len(points))
     return [rows.get(index) or _died(point) for index, point in enumerate(points)]
 
 
@@ -110,7 +110,10 @@ def _measure_all(
     progress: Progress,
     total: int,
 ) -> None:
-    """Measure points in `count` new processes and add their rows; a dying process ends it."""
+    """Measure points in `count` new processes and add their rows; a dying process ends it.
+
+    It takes along what other processes were measuring, and may do so before any row is there.
+    """
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(count, mp_context=context, initializer=start_worker)
     try:
