@@ -51,6 +51,12 @@ def dwconv(f: Fields, config: NpuConfig) -> Column:
     return ceil_divide(f["c"] * f["mult"], config.array_cols) * per_block + _fill_and_drain(config)
 
 
+def matmul(f: Fields, config: NpuConfig) -> Column:
+    """Return passes of the second matrix times max(m, rows), plus fill and drain."""
+    passes = ceil_divide(f["n"], config.array_cols) * ceil_divide(f["k"], config.array_rows)
+    return passes * np.maximum(f["m"], config.array_rows) + _fill_and_drain(config)
+
+
 def requant(f: Fields, config: NpuConfig) -> Column:
     """Return one pass of the lanes over the tensor."""
     return ceil_divide(f["h"] * f["w"] * f["c"], config.lanes)

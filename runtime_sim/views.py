@@ -130,6 +130,13 @@ def tensor(
     )
 
 
+def matrix(fields: Fields, prefix: str, rows: int, columns: int) -> Operand:
+    """Return the (rows, columns) operand that the fields named `prefix`_* describe."""
+    element = DTYPES[fields[f"{prefix}_type"]]
+    strides = fields[f"{prefix}_row_stride"], fields[f"{prefix}_col_stride"]
+    return Operand((View(SPM, fields[f"{prefix}_addr"], (rows, columns), strides, element),))
+
+
 def vector(address: int, count: int, dtype: np.dtype[Any] = BYTE) -> Operand:
     """Return `count` contiguous elements of SPM."""
     return Operand((View(SPM, address, (count,), (dtype.itemsize,), dtype),))

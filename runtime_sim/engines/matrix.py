@@ -1,4 +1,4 @@
-"""Semantics of the matrix queue MX: convolution tiles into the accumulator.
+"""Semantics of the matrix queue MX: convolutions and products of activations into the accumulator.
 
 Products go through float BLAS. That is exact: a float32 sum is while K * max|x| * max|w| < 2^24,
 a float64 sum while it is below 2^53.
@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from runtime_sim.engines.windows import Window, window, window_input
 from runtime_sim.npu import NpuConfig
 from runtime_sim.step import Step
-from runtime_sim.views import DTYPES, Fields, IllegalCommand, accumulator, vector
+from runtime_sim.views import DTYPES, Fields, IllegalCommand, accumulator, matrix, vector
 
 Product = Callable[[NDArray[Any], NDArray[Any], Any], NDArray[Any]]
 
@@ -49,6 +49,19 @@ def dwconv(f: Fields, config: NpuConfig) -> Step:
         return total
 
     return _matrix_step(f, geometry, f["c"], channels, len(taps) * channels, product)
+
+
+def matmul(f: Fields, config: NpuConfig) -> Step:
+    """ACC[m,n] (+)= sum over k of (a[m,k] - a_zp) * (b[k,n] - b_zp)."""
+    exact, acc = _exact_type(f, f["k"]), accumulator(f, f["m"], 1, f["n"])
+    reads = [matrix(f, "a", f["m"], f["k"]), matrix(f, "b", f["k"], f["n"])]
+
+    def compute(a: NDArray[Any], b: NDArray[Any], *so_far: NDArray[Any]) -> NDArray[Any]:
+        total = np.subtract(a, f["a_zp"], dtype=exact) @ np.subtract(b, f["b_zp"], dtype=exact)
+        result = _to_int32(total)[:, None]
+        return result + so_far[0] if f["accumulate"] else result
+
+    return Step((*reads, acc) if f["accumulate"] else tuple(reads), acc, compute)
 
 
 def _matrix_step(
@@ -106,22 +119,30 @@ def _exact_type(f: Fields, depth: int) -> DTypeLike:
         return np.float64
     rule = "accumulator_never_overflows"
     raise IllegalCommand(
-        "convolution sum is too long", rule=rule, seen=f"|sum| up to {bound}", limit="2^53"
+        "the sum of products is too long", rule=rule, seen=f"|sum| up to {bound}", limit="2^53"
     )
 
 
 def product_bounds(f: Fields) -> tuple[int, int]:
-    """Return (low, high) of one product (a - in_zp) * (w - w_zp) over all operand values."""
-    a, w = np.iinfo(DTYPES[f["a_type"]]), np.iinfo(DTYPES[f["w_type"]])
-    a_low, a_high = int(a.min) - f["in_zp"], int(a.max) - f["in_zp"]
-    if f["w_zp_vector"]:
-        w_low, w_high = int(w.min) - int(w.max), int(w.max) - int(w.min)
+    """Return (low, high) of one centred product over all operand values."""
+    if "b_type" in f:
+        sides = (_reach(f["a_type"], f["a_zp"]), _reach(f["b_type"], f["b_zp"]))
+    elif f["w_zp_vector"]:
+        w = np.iinfo(DTYPES[f["w_type"]])
+        width = int(w.max) - int(w.min)
+        sides = (_reach(f["a_type"], f["in_zp"]), (-width, width))
     else:
-        w_low, w_high = int(w.min) - f["w_zp"], int(w.max) - f["w_zp"]
-    corners = [x * y for x in (a_low, a_high) for y in (w_low, w_high)]
+        sides = (_reach(f["a_type"], f["in_zp"]), _reach(f["w_type"], f["w_zp"]))
+    corners = [x * y for x in sides[0] for y in sides[1]]
     return min(corners), max(corners)
 
 
+def _reach(dtype: int, zero_point: int) -> tuple[int, int]:
+    """Return the least and the greatest centred value of a type."""
+    info = np.iinfo(DTYPES[dtype])
+    return int(info.min) - zero_point, int(info.max) - zero_point
+
+
 def reduction_depth(f: Fields) -> int:
-    """Return how many products one output element of CONV or DWCONV sums."""
-    return f["kh"] * f["kw"] * f.get("ic", 1)
+    """Return how many products one output element of a matrix command sums."""
+    return f["k"] if "k" in f else f["kh"] * f["kw"] * f.get("ic", 1)

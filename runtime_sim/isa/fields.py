@@ -134,6 +134,15 @@ def strided_operand(prefix: str, what: str) -> tuple[Field, ...]:
     )
 
 
+def matrix_operand(prefix: str, what: str) -> tuple[Field, ...]:
+    """Return the fields of a matrix in the scratchpad whose rows and columns both have strides."""
+    return (
+        Field(f"{prefix}_addr", 28, f"{what}: byte address in SPM"),
+        Field(f"{prefix}_row_stride", 24, f"{what}: bytes from a row to the next"),
+        Field(f"{prefix}_col_stride", 24, f"{what}: bytes from a column to the next"),
+    )
+
+
 def extent(name: str, meaning: str, bits: int = 16) -> Field:
     """Return a field that counts something and so is at least 1."""
     return Field(name, bits, meaning, low=1)

@@ -112,8 +112,9 @@ def types_supported(f: Mapping[str, int], row: Instruction, config: NpuConfig) -
     if row.queue != Queue.MX:
         return None
     allowed = config.capabilities
-    for name, types in (("a_type", allowed.activation_types), ("w_type", allowed.weight_types)):
-        if _TYPE_NAMES[DType(f[name])] not in types:
+    activations, weights = allowed.activation_types, allowed.weight_types
+    for name, types in (("a_type", activations), ("b_type", activations), ("w_type", weights)):
+        if name in f and _TYPE_NAMES[DType(f[name])] not in types:
             return name, _TYPE_NAMES[DType(f[name])], " or ".join(types)
     return None
 
@@ -123,8 +124,11 @@ def asymmetry_supported(f: Mapping[str, int], row: Instruction, config: NpuConfi
     if row.queue != Queue.MX:
         return None
     allowed = config.capabilities
-    if f["in_zp"] and not allowed.asymmetric_activations:
-        return "in_zp", f["in_zp"], "0: this NPU has symmetric activations only"
+    for name in ("in_zp", "a_zp", "b_zp"):
+        if f.get(name) and not allowed.asymmetric_activations:
+            return name, f[name], "0: this NPU has symmetric activations only"
+    if "w_zp" not in f:
+        return None
     if (f["w_zp"] or f["w_zp_vector"]) and not allowed.asymmetric_weights:
         return "w_zp", f["w_zp"], "0: this NPU has symmetric weights only"
     if f["w_zp_vector"] and not allowed.per_channel_zero_points:

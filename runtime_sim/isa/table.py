@@ -15,6 +15,7 @@ from runtime_sim.isa.fields import (
     Queue,
     Rounding,
     extent,
+    matrix_operand,
     spm_operand,
     strided_operand,
 )
@@ -146,6 +147,28 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Weights are [kh][kw][c * mult].",
         "ceil(c * mult / cols) * ceil(out_h * out_w * kh * kw / (rows * depthwise_rate)) "
         "+ rows + cols - 2",
+    ),
+    Instruction(
+        "MATMUL",
+        0x12,
+        Queue.MX,
+        (
+            _dtype("a_type", "type of the first matrix"),
+            _dtype("b_type", "type of the second matrix"),
+            Field("accumulate", 1, "0: ACC is overwritten; 1: added to"),
+            *matrix_operand("a", "first matrix, m x k"),
+            *matrix_operand("b", "second matrix, k x n"),
+            extent("m", "rows of the first matrix and of the result"),
+            extent("k", "columns of the first matrix, rows of the second"),
+            extent("n", "columns of the second matrix and of the result"),
+            _zero_point("a_zp", "zero point of the first matrix"),
+            _zero_point("b_zp", "zero point of the second matrix"),
+            Field("acc_addr", 24, "ACC element of result (0, 0)"),
+            Field("acc_stride", 16, "ACC elements from a row of the result to the next"),
+        ),
+        "Multiply two activations: ACC[m,n] (+)= sum over k of (a[m,k] - a_zp) * (b[k,n] - b_zp). "
+        "Either may be read transposed: its strides say so.",
+        "ceil(n / cols) * ceil(k / rows) * max(m, rows) + rows + cols - 2",
     ),
     Instruction(
         "REQUANT",

@@ -164,9 +164,11 @@ def _place(random: Random, f: dict[str, int]) -> None:
     """Give every SPM operand room of its own, with slack between rows, pixels and operands."""
     cursor = random.randrange(16)
     for prefix in ("in", "a", "b", "out"):
-        if f"{prefix}_row_stride" in f:
+        if f"{prefix}_col_stride" in f:
+            cursor = _place_matrix(random, f, prefix, cursor)
+        elif f"{prefix}_row_stride" in f:
             cursor = _place_tensor(random, f, prefix, cursor)
-    channels = f.get("oc", f.get("c", 1) * f.get("mult", 1))
+    channels = f.get("n", f.get("oc", f.get("c", 1) * f.get("mult", 1)))
     depth = f.get("kh", 1) * f.get("kw", 1) * f.get("ic", 1)
     sizes = {"params": 12 * max(channels, depth), "w_addr": depth * channels, "w_zp_addr": channels}
     for name, size in sizes.items():
@@ -197,6 +199,18 @@ def _place_tensor(random: Random, f: dict[str, int], prefix: str, cursor: int) -
         if f"{prefix}_{axis}_stride" in f:
             f[f"{prefix}_{axis}_stride"] = step = span + random.randrange(4)
         span = step * counts[axis]
+    f[f"{prefix}_addr"] = cursor + random.randrange(4)
+    return cursor + span + 8
+
+
+def _place_matrix(random: Random, f: dict[str, int], prefix: str, cursor: int) -> int:
+    """Place a matrix, its rows or its columns contiguous but for some slack."""
+    counts = {"row": f["m"], "col": f["k"]} if prefix == "a" else {"row": f["k"], "col": f["n"]}
+    order, span = ["row", "col"], 1
+    random.shuffle(order)
+    for axis in order:
+        f[f"{prefix}_{axis}_stride"] = span + random.randrange(4)
+        span = f[f"{prefix}_{axis}_stride"] * counts[axis]
     f[f"{prefix}_addr"] = cursor + random.randrange(4)
     return cursor + span + 8
 

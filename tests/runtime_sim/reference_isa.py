@@ -90,6 +90,22 @@ def dwconv(state: State, f: Fields, config: NpuConfig) -> None:
     )
 
 
+def matmul(state: State, f: Fields, config: NpuConfig) -> None:
+    """MATMUL."""
+
+    def element(prefix: str, row: int, column: int) -> int:
+        at = row * f[f"{prefix}_row_stride"] + column * f[f"{prefix}_col_stride"]
+        size = "bB"[f[f"{prefix}_type"]]
+        value = struct.unpack_from(size, state.spm, f[f"{prefix}_addr"] + at)[0]
+        return int(value) - f[f"{prefix}_zp"]
+
+    for y, x in product(range(f["m"]), range(f["n"])):
+        total = sum(element("a", y, i) * element("b", i, x) for i in range(f["k"]))
+        at = f["acc_addr"] + y * f["acc_stride"] + x
+        total += state.acc[at] if f["accumulate"] else 0
+        state.acc[at] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
 def requant(state: State, f: Fields, config: NpuConfig) -> None:
     """REQUANT."""
     for (y, x), c in product(ref.pixels(f), range(f["c"])):
@@ -203,6 +219,7 @@ EXECUTE: dict[str, Callable[[State, Fields, NpuConfig], None]] = {
     "STORE": store,
     "CONV": conv,
     "DWCONV": dwconv,
+    "MATMUL": matmul,
     "REQUANT": requant,
     "ELTWISE": eltwise,
     "MAXPOOL": maxpool,

@@ -51,6 +51,12 @@ def conv(*, x: int = 0, w: int = 32, acc: int = 0, ic: int = 8, oc: int = 4, **m
     return encode("CONV", **{**f, **more})
 
 
+def matmul(*, a: int = 0, b: int = 32, acc: int = 0, k: int = 8, **more: int) -> Words:
+    """MATMUL of one row of `k` elements at `a` and one column at `b`."""
+    f = {"m": 1, "k": k, "n": 1, "a_addr": a, "a_col_stride": 1, "b_addr": b, "b_row_stride": 1}
+    return encode("MATMUL", **{**f, "acc_addr": acc, **more})
+
+
 def requant(*, acc: int = 0, out: int = 0, params: int = 0, c: int = 4, **more: int) -> Words:
     """REQUANT one pixel of `c` channels."""
     f = {"acc_addr": acc, "acc_stride": c, "h": 1, "w": 1, "c": c, "params": params, "hi": 9}

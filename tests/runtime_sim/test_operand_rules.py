@@ -17,6 +17,7 @@ CONFIG = npu.load("vnpu-64")
 ONES = ("in_h", "in_w", "out_h", "out_w", "kh", "kw", "sh", "sw", "dh", "dw")
 CONV = dict.fromkeys((*ONES, "ic", "oc"), 1)
 DWCONV = dict.fromkeys((*ONES, "c", "mult"), 1)
+MATMUL = {"m": 1, "k": 1, "n": 1}
 POOL = dict.fromkeys((*ONES[:-2], "c"), 1) | {"lo": 0, "hi": 9}
 PLAIN = {"h": 1, "w": 1, "c": 1, "hi": 9}
 NO_FEATURES = replace(
@@ -150,6 +151,13 @@ CASES: dict[str, list[Case]] = {
             CONV | {"w_type": 0},
             "w_type: seen uint8; limit int8",
         ),
+        (
+            NO_FEATURES,
+            "MATMUL",
+            MATMUL | {"b_type": 1},
+            MATMUL,
+            "b_type: seen uint8; limit int8",
+        ),
     ],
     "asymmetry_supported": [
         (
@@ -158,6 +166,13 @@ CASES: dict[str, list[Case]] = {
             CONV | {"in_zp": 1},
             CONV | {"w_zp": 1},
             "in_zp: seen 1; limit 0: this NPU has symmetric activations only",
+        ),
+        (
+            NO_FEATURES,
+            "MATMUL",
+            MATMUL | {"b_zp": 1},
+            MATMUL,
+            "b_zp: seen 1; limit 0: this NPU has symmetric activations only",
         ),
         (
             SYMMETRIC,

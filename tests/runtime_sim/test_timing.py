@@ -55,6 +55,20 @@ def test_depthwise_runs_at_its_rate() -> None:
 
 
 @pytest.mark.parametrize(
+    ("m", "k", "n", "expected"),
+    [
+        (1, 1, 1, 16 + 30),
+        (16, 16, 16, 16 + 30),
+        (17, 16, 16, 17 + 30),
+        (1, 17, 16, 2 * 16 + 30),
+        (40, 33, 49, 4 * 3 * 40 + 30),
+    ],
+)
+def test_product_cost(m: int, k: int, n: int, expected: int) -> None:
+    assert cycles(encode("MATMUL", m=m, k=k, n=n)) == expected
+
+
+@pytest.mark.parametrize(
     ("fields", "expected"),
     [
         ({"run": 64}, 2),

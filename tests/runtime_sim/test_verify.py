@@ -7,13 +7,14 @@ import pytest
 from runtime_sim import npu
 from runtime_sim.isa.codec import Words, encode
 from runtime_sim.verify import STREAM_RULES, Report, VerifyError, verify
-from tests.runtime_sim.streams import add, conv, load, mask, maxpool, requant, store, stream
+from tests.runtime_sim.streams import add, conv, load, mask, matmul, maxpool, requant, store, stream
 
 CONFIG = npu.load("vnpu-64")
 SIZES = {0: 256, 1: 256, 2: 4096, 3: 64}
 FENCE = encode("FENCE")
 FIRST = (load(1, post=2), store(1, wait=2))
 WIDE = {"in_zp": -32000, "w_zp": -32000, "oc": 1, "w": 8}
+WIDE_PRODUCT = {"a_zp": -32000, "b_zp": -32000}
 
 
 def check(words: Words, outputs: tuple[int, ...] = ()) -> Report:
@@ -195,6 +196,12 @@ CASES: dict[str, list[tuple[Words, Words, str]]] = {
             stream(load(64, post=1), conv(wait=1, ic=3, **WIDE)),
             stream(load(64, post=1), conv(wait=1, ic=2, **WIDE)),
             "command 1 (CONV) may overflow the accumulator: seen 3047473152..3096432387; "
+            "limit -2147483648..2147483647",
+        ),
+        (
+            stream(load(64, post=1), matmul(wait=1, k=3, **WIDE_PRODUCT)),
+            stream(load(64, post=1), matmul(wait=1, k=2, **WIDE_PRODUCT)),
+            "command 1 (MATMUL) may overflow the accumulator: seen 3047473152..3096432387; "
             "limit -2147483648..2147483647",
         ),
         (

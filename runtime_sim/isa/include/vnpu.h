@@ -265,6 +265,27 @@ static inline void vnpu_conv(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x10); }
 #define VNPU_DWCONV_mult VNPU_REGISTER(0x11, 32, 8, 32, 8, 0)
 static inline void vnpu_dwconv(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x11); }
 
+/* MATMUL (MX): Multiply two activations: ACC[m,n] (+)= sum over k of (a[m,k] - a_zp) * (b[k,n] - b_zp). Either may be read transposed: its strides say so. */
+#define VNPU_MATMUL_wait VNPU_REGISTER(0x12, 1, 0, 32, 32, 0)
+#define VNPU_MATMUL_post VNPU_REGISTER(0x12, 2, 1, 0, 32, 0)
+#define VNPU_MATMUL_a_type VNPU_REGISTER(0x12, 3, 1, 32, 3, 0)
+#define VNPU_MATMUL_b_type VNPU_REGISTER(0x12, 4, 1, 35, 3, 0)
+#define VNPU_MATMUL_accumulate VNPU_REGISTER(0x12, 5, 1, 38, 1, 0)
+#define VNPU_MATMUL_a_addr VNPU_REGISTER(0x12, 6, 2, 0, 28, 0)
+#define VNPU_MATMUL_a_row_stride VNPU_REGISTER(0x12, 7, 2, 28, 24, 0)
+#define VNPU_MATMUL_a_col_stride VNPU_REGISTER(0x12, 8, 3, 0, 24, 0)
+#define VNPU_MATMUL_b_addr VNPU_REGISTER(0x12, 9, 3, 24, 28, 0)
+#define VNPU_MATMUL_b_row_stride VNPU_REGISTER(0x12, 10, 4, 0, 24, 0)
+#define VNPU_MATMUL_b_col_stride VNPU_REGISTER(0x12, 11, 4, 24, 24, 0)
+#define VNPU_MATMUL_m VNPU_REGISTER(0x12, 12, 4, 48, 16, 0)
+#define VNPU_MATMUL_k VNPU_REGISTER(0x12, 13, 5, 0, 16, 0)
+#define VNPU_MATMUL_n VNPU_REGISTER(0x12, 14, 5, 16, 16, 0)
+#define VNPU_MATMUL_a_zp VNPU_REGISTER(0x12, 15, 5, 32, 16, 1)
+#define VNPU_MATMUL_b_zp VNPU_REGISTER(0x12, 16, 5, 48, 16, 1)
+#define VNPU_MATMUL_acc_addr VNPU_REGISTER(0x12, 17, 6, 0, 24, 0)
+#define VNPU_MATMUL_acc_stride VNPU_REGISTER(0x12, 18, 6, 24, 16, 0)
+static inline void vnpu_matmul(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x12); }
+
 /* REQUANT (VX): Requantise ACC to SPM: clamp(round((acc + bias[c]) * scale[c]) + out_zp, lo, hi). */
 #define VNPU_REQUANT_wait VNPU_REGISTER(0x20, 1, 0, 32, 32, 0)
 #define VNPU_REQUANT_post VNPU_REGISTER(0x20, 2, 1, 0, 32, 0)
