@@ -54,7 +54,7 @@ def is_legal(shape: ConvShape, s: Schedule, npu: NpuConfig) -> bool:
 
 
 def _candidates(shape: ConvShape, npu: NpuConfig) -> Iterator[Schedule]:
-    for tile_oc in _channel_tiles(shape, npu):
+    for tile_oc in channel_tiles(shape, npu):
         for tile_h, tile_w in _spatial_tiles(shape, npu, tile_oc):
             base = Schedule(tile_h=tile_h, tile_w=tile_w, tile_oc=tile_oc, tile_ic=shape.group_in)
             yield from _variants(shape, npu, base)
@@ -70,7 +70,7 @@ def _variants(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Sche
         yield replace(b, weights="stream", weight_buffers=buffers, order="channel_outer")
     if shape.depthwise or packed:
         return
-    for tile_ic in _depth_tiles(shape, npu):
+    for tile_ic in depth_tiles(shape, npu):
         yield replace(base, tile_ic=tile_ic, weights="stream")
         yield replace(
             base, tile_ic=tile_ic, weights="stream",
@@ -78,7 +78,7 @@ def _variants(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Sche
         )  # fmt: skip
 
 
-def _depth_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
+def depth_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
     """Return input-channel tiles, multiples of the array's rows, for kernels too deep to hold."""
     if shape.taps * shape.group_in * npu.array_cols * 2 <= npu.spm_bytes // 4:
         return []
@@ -89,7 +89,7 @@ def _depth_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
     return tiles
 
 
-def _channel_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
+def channel_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
     """Return output-channel tiles: all channels, and equal parts of whole array columns."""
     unit = npu.array_cols
     if shape.depthwise:
@@ -103,21 +103,21 @@ def _spatial_tiles(shape: ConvShape, npu: NpuConfig, tile_oc: int) -> list[tuple
     """Return (rows, columns) tiles that leave room for two ACC buffers, and single-buffer ones."""
     limit = max(1, npu.acc_elements // tile_oc)
     pairs = []
-    for columns in _halvings(shape.cols.out):
-        heights = {h for h in _divisor_like(shape.rows.out) if h * columns <= limit}
+    for columns in halvings(shape.cols.out):
+        heights = {h for h in divisor_like(shape.rows.out) if h * columns <= limit}
         pairs += [(h, columns) for h in sorted(heights, reverse=True)]
         if len(pairs) >= MAX_SPATIAL_TILES:
             break
     return pairs[:MAX_SPATIAL_TILES]
 
 
-def _halvings(size: int) -> list[int]:
+def halvings(size: int) -> list[int]:
     sizes = [size]
     while sizes[-1] > 1:
         sizes.append(-(-sizes[-1] // 2))
     return sizes
 
 
-def _divisor_like(size: int) -> set[int]:
+def divisor_like(size: int) -> set[int]:
     """Return tile sizes that cut `size` into equal parts, give or take one."""
     return {-(-size // parts) for parts in range(1, size + 1)}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 from runtime_sim.errors import VnpuError
+
+Value = int | str
 
 
 class ScheduleError(VnpuError):
@@ -40,3 +43,29 @@ class Schedule:
         """Return the schedule in one line."""
         text = f"tile {self.tile_h}x{self.tile_w}x{self.tile_oc} (ic {self.tile_ic}), {self.order}"
         return f"{text}, weights {self.weights}, {self.micro_kernel}, unroll {self.unroll}"
+
+    def to_dict(self) -> dict[str, Value]:
+        """Return every knob by name, as JSON takes it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, knobs: Mapping[str, object]) -> Schedule:
+        """Return the schedule of `to_dict`; absent knobs take their defaults.
+
+        Raises ScheduleError for unknown knobs and for values of another type.
+        """
+        types = {name: type(value) for name, value in cls().to_dict().items()}
+        values: dict[str, Value] = {}
+        for name, value in knobs.items():
+            if name not in types:
+                raise ScheduleError(
+                    "unknown knob in a schedule", seen=name, limit=f"one of {', '.join(types)}"
+                )
+            if not isinstance(value, (int, str)) or type(value) is not types[name]:
+                raise ScheduleError(
+                    f"knob {name} has a value of the wrong type",
+                    seen=repr(value)[:60],
+                    limit=types[name].__name__,
+                )
+            values[name] = value
+        return cls(**values)  # type: ignore[arg-type]

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from codegen.schedule import Schedule
+from codegen.space import Knob
 from codegen.tiles import align
 from codegen.transfer_cost import data_cycles
 from codegen.vector_kernel import Source, Tile, VectorShape, in_tile
@@ -33,6 +35,31 @@ def schedules(shape: VectorShape, passes: int, npu: NpuConfig) -> tuple[Schedule
     return tuple(sorted(legal, key=lambda s: _estimate(shape, s, passes, npu)))
 
 
+def knobs(shape: VectorShape, npu: NpuConfig) -> tuple[Knob, ...]:
+    """Return the knobs of a vector kernel."""
+    height, width, channels = shape.extent
+    return (
+        Knob("tile_h", tuple(_parts(height))),
+        Knob("tile_w", tuple(_halvings(width, 1))),
+        Knob("tile_oc", tuple(_halvings(channels, npu.lanes))),
+        Knob("in_buffers", (1, 2, 3)),
+        Knob("out_buffers", (1, 2, 3)),
+        Knob("unroll", (1, 2, 4)),
+    )
+
+
+def canonical(shape: VectorShape, s: Schedule) -> Schedule:
+    """Return the schedule of the same stream with no more buffers and copies than steps."""
+    tiles = zip(shape.extent, (s.tile_h, s.tile_w, s.tile_oc))
+    steps = math.prod(-(-size // tile) for size, tile in tiles)
+    return replace(
+        Schedule(tile_h=s.tile_h, tile_w=s.tile_w, tile_oc=s.tile_oc),
+        in_buffers=min(s.in_buffers, steps),
+        out_buffers=min(s.out_buffers, steps),
+        unroll=s.unroll if s.unroll <= steps else 1,
+    )
+
+
 def _candidates(shape: VectorShape, npu: NpuConfig) -> Iterator[Schedule]:
     height, width, channels = shape.extent
     for tile_c in _halvings(channels, npu.lanes):
@@ -42,6 +69,11 @@ def _candidates(shape: VectorShape, npu: NpuConfig) -> Iterator[Schedule]:
                 yield Schedule(
                     tile_h=tile_h, tile_w=tile_w, tile_oc=tile_c, in_buffers=1, out_buffers=1
                 )
+
+
+def _parts(size: int) -> list[int]:
+    """Return the tile sizes that cut `size` into equal parts, give or take one, largest first."""
+    return sorted({-(-size // parts) for parts in range(1, size + 1)}, reverse=True)
 
 
 def _halvings(size: int, unit: int) -> list[int]:

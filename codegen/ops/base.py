@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from codegen.graph import Tensor
 from codegen.kernel import Kernel
 from codegen.schedule import Schedule, ScheduleError
+from codegen.space import Knob, Space
 from codegen.tiles import Axis
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
@@ -110,9 +111,37 @@ class Operator(ABC):
     def schedules(self, npu: NpuConfig) -> list[Schedule]:
         """Return legal schedules, best first by the documented cost estimate."""
 
+    def knobs(self, npu: NpuConfig) -> tuple[Knob, ...]:
+        """Return the knobs of the operator's schedules; none where it has no kernel."""
+        del npu
+        return ()
+
+    def canonical(self, schedule: Schedule, npu: NpuConfig) -> Schedule:
+        """Return the schedule of the same stream whose knobs without effect have fixed values."""
+        del npu
+        return schedule
+
+    def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:
+        """Return whether the kernel of a schedule fits `npu`."""
+        del schedule, npu
+        return False
+
+    def space(self, npu: NpuConfig) -> Space:
+        """Return the schedule space; ScheduleError where no point is legal."""
+        return Space(self, npu)
+
     @abstractmethod
     def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
         """Return the kernel; ScheduleError if the schedule is not legal on `npu`."""
+
+    def no_schedule(self, npu: NpuConfig) -> ScheduleError:
+        """Return the error of an operator that nothing fits on `npu`."""
+        return ScheduleError(
+            f"{self.name}: {self.kind} has no legal schedule on {npu.name}",
+            seen=self.describe(),
+            limit=f"SPM {npu.spm_kib} KiB, ACC {npu.acc_kib} KiB",
+            fix="use an NPU with more scratchpad, or leave the operator on the CPU",
+        )
 
     def scalars(self) -> dict[str, int]:
         """Return the kernel's scalar arguments."""
@@ -149,12 +178,7 @@ def best_schedule(operator: Operator, npu: NpuConfig) -> Schedule:
     """Return the default schedule; ScheduleError if nothing fits."""
     schedules = operator.schedules(npu)
     if not schedules:
-        raise ScheduleError(
-            f"{operator.name}: {operator.kind} has no legal schedule on {npu.name}",
-            seen=operator.describe(),
-            limit=f"SPM {npu.spm_kib} KiB, ACC {npu.acc_kib} KiB",
-            fix="use an NPU with more scratchpad, or leave the operator on the CPU",
-        )
+        raise operator.no_schedule(npu)
     return schedules[0]
 
 

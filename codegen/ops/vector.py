@@ -11,6 +11,7 @@ from codegen.expr import ExprLike
 from codegen.kernel import STANDARD_PARAMS, Comment, Instr, Kernel, spm_fields
 from codegen.ops.base import Operator, Work, illegal_schedule, kernel_name
 from codegen.schedule import Schedule
+from codegen.space import Knob
 from codegen.tiles import Axis, Span
 from codegen.vector_kernel import Operand, VectorKernel, VectorShape, VectorStep
 from runtime_sim.npu import NpuConfig
@@ -45,6 +46,19 @@ class VectorOperator(Operator):
     def schedules(self, npu: NpuConfig) -> list[Schedule]:
         """Return the legal schedules, best estimate first."""
         return list(vector_schedule.schedules(self.shape(), self.passes, npu))
+
+    def knobs(self, npu: NpuConfig) -> tuple[Knob, ...]:
+        """Return the knobs of a vector operator."""
+        return vector_schedule.knobs(self.shape(), npu)
+
+    def canonical(self, schedule: Schedule, npu: NpuConfig) -> Schedule:
+        """Return the schedule of the same stream whose knobs without effect have fixed values."""
+        del npu
+        return vector_schedule.canonical(self.shape(), schedule)
+
+    def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:
+        """Return whether the kernel of a schedule fits `npu`."""
+        return vector_schedule.is_legal(self.shape(), schedule, npu)
 
     def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
         """Return the kernel of a legal schedule."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen import conv_schedule
+from codegen import conv_schedule, conv_space
 from codegen.arithmetic import INTEGER_LIMITS
 from codegen.conv_plan import RECORD_BYTES, ConvShape
 from codegen.convolution import ConvKernel
@@ -21,6 +21,7 @@ from codegen.ops.draw import CaseSource
 from codegen.quantization import Requant, real_input, real_output
 from codegen.reference import Slide
 from codegen.schedule import Schedule
+from codegen.space import Knob
 from codegen.tiles import Axis
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
@@ -87,6 +88,19 @@ class WindowOperator(Operator):
     def schedules(self, npu: NpuConfig) -> list[Schedule]:
         """Return the legal schedules, best estimate first."""
         return list(conv_schedule.schedules(self.shape(), npu))
+
+    def knobs(self, npu: NpuConfig) -> tuple[Knob, ...]:
+        """Return the knobs of a convolution."""
+        return conv_space.knobs(self.shape(), npu)
+
+    def canonical(self, schedule: Schedule, npu: NpuConfig) -> Schedule:
+        """Return the schedule of the same stream whose knobs without effect have fixed values."""
+        del npu
+        return conv_space.canonical(self.shape(), schedule)
+
+    def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:
+        """Return whether the kernel of a schedule fits `npu`."""
+        return conv_schedule.is_legal(self.shape(), schedule, npu)
 
     def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
         """Return the kernel of a legal schedule."""

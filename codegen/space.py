@@ -1,0 +1,117 @@
+"""The schedule space of an operator: its knobs, and the points that are legal and distinct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codegen.schedule import Schedule, ScheduleError, Value
+
+if TYPE_CHECKING:
+    from codegen.ops.base import Operator
+    from runtime_sim.npu import NpuConfig
+
+Point = tuple[int, ...]
+"""An index into each knob's values."""
+
+_ATTEMPTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A field of Schedule and the values that it may take, the smallest effect first."""
+
+    name: str
+    values: tuple[Value, ...]
+
+
+class Space:
+    """The points of an operator on an NPU.
+
+    A point is legal where its kernel fits the NPU. Knobs without effect at a point take a fixed
+    value in its schedule, so that points of equal streams give equal schedules. One point among
+    those is the canonical one, which `points`, `random` and `neighbour` give.
+    """
+
+    def __init__(self, operator: Operator, npu: NpuConfig) -> None:
+        """Take the operator's knobs; ScheduleError where no point is legal."""
+        self.operator, self.npu = operator, npu
+        self.knobs = operator.knobs(npu)
+        self._names = tuple(knob.name for knob in self.knobs)
+        self._index = [{value: i for i, value in enumerate(knob.values)} for knob in self.knobs]
+        self._first = next(self.points(), None)
+        if self._first is None:
+            raise operator.no_schedule(npu)
+
+    @property
+    def size(self) -> int:
+        """Return how many points there are, illegal and equal ones included."""
+        return prod(len(knob.values) for knob in self.knobs)
+
+    def schedule(self, point: Point) -> Schedule:
+        """Return the canonical schedule of a point."""
+        values = {
+            knob.name: knob.values[index] for knob, index in zip(self.knobs, point, strict=True)
+        }
+        return self.operator.canonical(Schedule(**values), self.npu)  # type: ignore[arg-type]
+
+    def is_legal(self, point: Point) -> bool:
+        """Return whether the kernel of a point fits the NPU."""
+        return self.operator.is_legal(self.schedule(point), self.npu)
+
+    def point_of(self, schedule: Schedule) -> Point:
+        """Return the canonical point of a schedule; ScheduleError where the space lacks it."""
+        point = self._point(self.operator.canonical(schedule, self.npu))
+        if point is None:
+            raise ScheduleError(
+                f"{self.operator.name}: the schedule is not in the space",
+                seen=schedule.describe(),
+                limit=f"{len(self.knobs)} knobs of {self.operator.kind}",
+            )
+        return point
+
+    def points(self) -> Iterator[Point]:
+        """Yield the distinct legal points in a fixed order."""
+        for point in product(*(range(len(knob.values)) for knob in self.knobs)):
+            if self._settled(point) == point:
+                yield point
+
+    def random(self, rng: np.random.Generator) -> Point:
+        """Return the canonical point of a random one, legal."""
+        sizes = [len(knob.values) for knob in self.knobs]
+        for _ in range(_ATTEMPTS):
+            point = self._settled(tuple(int(index) for index in rng.integers(0, sizes)))
+            if point is not None:
+                return point
+        points = list(self.points())
+        return points[int(rng.integers(len(points)))]
+
+    def neighbour(self, point: Point, rng: np.random.Generator) -> Point:
+        """Return the canonical point that moving one knob leads to, or `point` if none is legal."""
+        moves = [
+            (index, value)
+            for index, knob in enumerate(self.knobs)
+            for value in range(len(knob.values))
+            if value != point[index]
+        ]
+        for move in rng.permutation(len(moves)):
+            index, value = moves[move]
+            moved = self._settled((*point[:index], value, *point[index + 1 :]))
+            if moved is not None and moved != point:
+                return moved
+        return point
+
+    def _settled(self, point: Point) -> Point | None:
+        """Return the canonical point of a point's schedule; None where it is not legal."""
+        schedule = self.schedule(point)
+        return self._point(schedule) if self.operator.is_legal(schedule, self.npu) else None
+
+    def _point(self, schedule: Schedule) -> Point | None:
+        values = [getattr(schedule, name) for name in self._names]
+        found = [index.get(value) for index, value in zip(self._index, values, strict=True)]
+        return None if None in found else tuple(i for i in found if i is not None)
