@@ -83,6 +83,13 @@ def depthwise(x: I64, w: I64, rows: Slide, cols: Slide) -> I64:
     return total
 
 
+def multiply(a: I64, b: I64, transpose_a: bool, transpose_b: bool) -> I64:
+    """Return the products of two stacks of centred matrices; a stack of one serves all."""
+    left = a.transpose(0, 2, 1) if transpose_a else a
+    right = b.transpose(0, 2, 1) if transpose_b else b
+    return np.asarray(left @ right)
+
+
 def requantize(sums: I64, rounding: str, scale: Values, offset: tuple[int, int, int]) -> I64:
     """Return clamp(round(sums * scale) + zero_point, low, high); `offset` has the last three."""
     return finish(rescale(saturate32(sums), rounding, scale), *offset)

@@ -5,8 +5,11 @@ Each predicate's docstring is the rule that users read; it returns the value tha
 
 from __future__ import annotations
 
+import numpy as np
+
 from codegen.borders import border_of
 from codegen.ops.base import Operator
+from codegen.profiles import Scaling
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
 
@@ -72,4 +75,14 @@ def padding_sizes(operator: Operator, npu: NpuConfig) -> str | None:
         most = max(axis.pad, after)
         if axis.pad < 0 or most >= axis.reach or most > WINDOW_MAX:
             return f"{axis.pad} before and {max(after, 0)} after, dilated kernel {axis.reach}"
+    return None
+
+
+def unavailable_scale(scaling: Scaling, npu: NpuConfig) -> str | None:
+    """Return what of a scaling the NPU does not have: scales per channel, or of any value."""
+    if not npu.capabilities.per_channel_scales and len(np.unique(scaling.scale)) > 1:
+        return "a scale per channel"
+    mantissa = np.frexp(np.asarray(scaling.scale, np.float64))[0]
+    if npu.capabilities.power_of_two_scales and np.any((mantissa != 0.5) & (mantissa != 0)):
+        return "a scale that is not a power of two"
     return None

@@ -7,7 +7,13 @@ import numpy as np
 from codegen.arithmetic import INTEGER_LIMITS
 from codegen.graph import QuantParams
 from codegen.ops.base import Constraint, Operator
-from codegen.ops.constraints import extents, padding_sizes, rounding_available, window_sizes
+from codegen.ops.constraints import (
+    extents,
+    padding_sizes,
+    rounding_available,
+    unavailable_scale,
+    window_sizes,
+)
 from codegen.ops.window import WindowOperator
 from runtime_sim.npu import NpuConfig
 
@@ -62,13 +68,7 @@ def _border(operator: Operator, npu: NpuConfig) -> str | None:
 def _scales(operator: Operator, npu: NpuConfig) -> str | None:
     """Scales must be ones that the NPU has: per channel, any value or powers of two."""
     assert isinstance(operator, WindowOperator)
-    scale = operator.requant.scaling.scale
-    if not npu.capabilities.per_channel_scales and len(np.unique(scale)) > 1:
-        return "a scale per channel"
-    mantissa = np.frexp(np.asarray(scale, np.float64))[0]
-    if npu.capabilities.power_of_two_scales and np.any((mantissa != 0.5) & (mantissa != 0)):
-        return "a scale that is not a power of two"
-    return None
+    return unavailable_scale(operator.requant.scaling, npu)
 
 
 def _accumulator(operator: Operator, npu: NpuConfig) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ from codegen.ops.conv2d import Conv2D
 from codegen.ops.convert import Convert
 from codegen.ops.depthwise import DepthwiseConv2D
 from codegen.ops.eltwise import Eltwise
+from codegen.ops.matmul import Matmul
 from codegen.ops.pool import AveragePool, Pool
 from codegen.ops.window import WindowOperator
+from codegen.schedule import Schedule
 from tests.codegen.drawn import NPUS, draw_case
 from tests.codegen.harness import Case, check_all, reference
 
@@ -32,7 +35,7 @@ KINDS = (*operators(), "graph")
 def drawn(kind: str, npu: str) -> list[Case]:
     """Return the cases of one kind on one NPU."""
     count = CASES.get(kind, OTHERS)
-    place = KINDS.index(kind), list(NPUS).index(npu)
+    place = crc32(kind.encode()), list(NPUS).index(npu)
     return [draw_case(kind, NPUS[npu], (*place, index)) for index in range(count)]
 
 
@@ -71,8 +74,20 @@ def _operator_features(operator: Operator, case: Case) -> Iterator[str]:
     if isinstance(operator, Convert):
         layouts = (border_of(tensor).planar for tensor in operator.tensors)
         yield " ".join(("convert", operator.mode, *("NCHW" if p else "NHWC" for p in layouts)))
+    if isinstance(operator, Matmul):
+        yield from _product_features(operator, case.schedules[operator.name])
     if isinstance(operator, Concat):
         yield f"concat {'HWC'[operator.axis]}"
+
+
+def _product_features(operator: Matmul, schedule: Schedule) -> Iterator[str]:
+    shape, (stacks, *_) = operator.shape(), operator.outputs[0].hwc
+    yield f"product {operator.transpose_a} {operator.transpose_b}"
+    yield f"product order {schedule.order}"
+    yield f"product depth tiles {schedule.tile_ic < shape.extent[1]}"
+    yield f"product records {'each' if shape.per_channel else 'one'}"
+    for name, tensor in zip("ab", operator.inputs, strict=True):
+        yield f"product one {name} {tensor.hwc[0] < stacks}"
 
 
 def _window_features(operator: WindowOperator, case: Case) -> Iterator[str]:
@@ -108,6 +123,11 @@ EXPECTED = [
       ("float32 NHWC", "float32 NCHW", "int8 NHWC", "int8 NCHW", "uint8 NHWC", "uint8 NCHW")),
     "clamp True", "clamp False", "grouped True", "depth tiles True", "packed_taps",
     *(f"multiplier {m}" for m in (1, 2, 3, 4)),
+    *(f"product {a} {b}" for a in (True, False) for b in (True, False)),
+    *(f"product {what} {flag}" for what in ("depth tiles", "one a", "one b")
+      for flag in (True, False)),
+    *(f"product order {order}" for order in ("spatial_outer", "channel_outer")),
+    "product records each", "product records one",
     *(f"eltwise {op}" for op in ("ADD", "SUB", "MUL", "MIN", "MAX")),
     *(f"broadcast {axis}" for axis in "HWC"), *(f"concat {axis}" for axis in "HWC"),
     *(f"{kind} {what} True" for kind in ("max_pool", "average_pool")
