@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from codegen.matmul_kernel import MatmulLayout, MatmulShape, Matrix
 from codegen.schedule import Schedule
+from codegen.space import Knob
 from codegen.transfer_cost import box_cycles, transfer_cycles
 from runtime_sim.npu import NpuConfig
 
@@ -28,6 +29,39 @@ def schedules(shape: MatmulShape, npu: NpuConfig) -> tuple[Schedule, ...]:
     """Return the legal candidate schedules, cheapest estimate first."""
     legal = [s for s in _candidates(shape, npu) if is_legal(shape, s, npu)]
     return tuple(sorted(legal, key=lambda s: estimate(shape, s, npu)))
+
+
+def knobs(shape: MatmulShape, npu: NpuConfig) -> tuple[Knob, ...]:
+    """Return the knobs of a product."""
+    m, k, n = shape.extent
+    return (
+        Knob("tile_h", (1,)),
+        Knob("tile_w", tuple(_parts(m, 1))),
+        Knob("tile_oc", tuple(_parts(n, npu.array_cols))),
+        Knob("tile_ic", tuple(_parts(k, npu.array_rows))),
+        Knob("order", ("spatial_outer", "channel_outer")),
+        Knob("weights", ("stream",)),
+        Knob("in_buffers", (1, 2, 3)),
+        Knob("out_buffers", (1, 2, 3)),
+        Knob("acc_buffers", (1, 2)),
+        Knob("unroll", (1, 2, 4)),
+    )
+
+
+def canonical(shape: MatmulShape, s: Schedule) -> Schedule:
+    """Return the schedule of the same stream with no more buffers and copies than tiles."""
+    at = MatmulLayout(shape, s)
+    tiles = shape.target.height * at.m_tiles * at.n_tiles
+    steps = tiles * at.k_tiles
+    return Schedule(
+        tile_h=s.tile_h, tile_w=s.tile_w, tile_oc=s.tile_oc, tile_ic=s.tile_ic,
+        order=s.order if min(at.m_tiles, at.n_tiles) > 1 else "spatial_outer",
+        weights="stream",
+        in_buffers=min(s.in_buffers, steps),
+        out_buffers=min(s.out_buffers, tiles),
+        acc_buffers=min(s.acc_buffers, tiles),
+        unroll=s.unroll if s.unroll <= steps else 1,
+    )  # fmt: skip
 
 
 def is_legal(shape: MatmulShape, s: Schedule, npu: NpuConfig) -> bool:
@@ -53,7 +87,7 @@ def _candidates(shape: MatmulShape, npu: NpuConfig) -> Iterator[Schedule]:
                     for buffers, acc in ((2, 2), (2, 1), (1, 1)):
                         yield replace(
                             base, order=order, in_buffers=buffers, out_buffers=buffers,
-                            weight_buffers=buffers, acc_buffers=acc,
+                            acc_buffers=acc,
                         )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from codegen.ops.constraints import (
 from codegen.ops.draw import CaseSource
 from codegen.quantization import Requant
 from codegen.schedule import Schedule
+from codegen.space import Knob
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
 
@@ -44,7 +45,7 @@ def _shapes(operator: Operator, npu: NpuConfig) -> str | None:
     return None if fits else " and ".join(str(tensor.hwc) for tensor in operator.inputs)
 
 
-def _zero_points(operator: Operator, npu: NpuConfig) -> str | None:
+def _operand_zero_points(operator: Operator, npu: NpuConfig) -> str | None:
     """Both operands must be symmetric on an NPU without asymmetric activations."""
     zero_points = [quant_of(tensor).zero_point for tensor in operator.inputs]
     if npu.capabilities.asymmetric_activations or not any(zero_points):
@@ -58,14 +59,14 @@ def _scales(operator: Operator, npu: NpuConfig) -> str | None:
     return unavailable_scale(operator.requant.scaling, npu)
 
 
-def _accumulator(operator: Operator, npu: NpuConfig) -> str | None:
+def _product_sums(operator: Operator, npu: NpuConfig) -> str | None:
     """The accumulator must hold the largest possible sum for any operands of their types:
     2^31 - 1."""
     del npu
     assert isinstance(operator, Matmul)
     bound = operator.shape().a.extent[1]
     for tensor in operator.inputs:
-        low, high = INTEGER_LIMITS[tensor.dtype]
+        low, high = INTEGER_LIMITS.get(tensor.dtype, (0, 0))
         zero_point = quant_of(tensor).zero_point
         bound *= max(high - zero_point, zero_point - low)
     return str(bound) if bound > ACC_LIMIT else None
@@ -86,8 +87,8 @@ class Matmul(Operator):
 
     kind: ClassVar[str] = "matmul"
     constraints: ClassVar[tuple[Constraint, ...]] = (
-        integer_types, channels_last, extents, _shapes, _zero_points, _scales, _accumulator,
-        rounding_available,
+        integer_types, channels_last, extents, _shapes, _operand_zero_points, _scales,
+        _product_sums, rounding_available,
     )  # fmt: skip
 
     @classmethod
@@ -148,13 +149,25 @@ class Matmul(Operator):
         """Return the legal schedules, best estimate first."""
         return list(matmul_schedule.schedules(self.shape(), npu))
 
+    def knobs(self, npu: NpuConfig) -> tuple[Knob, ...]:
+        """Return the knobs of a product."""
+        return matmul_schedule.knobs(self.shape(), npu)
+
+    def canonical(self, schedule: Schedule, npu: NpuConfig) -> Schedule:
+        """Return the schedule of the same stream whose knobs without effect have fixed values."""
+        del npu
+        return matmul_schedule.canonical(self.shape(), schedule)
+
+    def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:
+        """Return whether the kernel of a schedule fits `npu`."""
+        return matmul_schedule.is_legal(self.shape(), schedule, npu)
+
     def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
         """Return the kernel of a legal schedule."""
-        shape = self.shape()
-        if not matmul_schedule.is_legal(shape, schedule, npu):
+        if not self.is_legal(schedule, npu):
             raise illegal_schedule(self, schedule, npu)
         name = kernel_name(self, schedule)
-        return MatmulKernel(shape, schedule).build(name, f"{self.kind} {self.describe()}")
+        return MatmulKernel(self.shape(), schedule).build(name, f"{self.kind} {self.describe()}")
 
     def scalars(self) -> dict[str, int]:
         """Return zero points and clamps."""

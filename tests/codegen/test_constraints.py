@@ -109,6 +109,21 @@ def _rescaling(op: Convert) -> Broken:
     return replace(op, mode="rescale", rounding=Rounding.HALF_AWAY_F64), NPU
 
 
+def _shifted(op: Any) -> Operator:
+    """Return a product whose first operand has a zero point."""
+    first = replace(op.inputs[0], quant=QuantParams(0.5, 7))
+    return replace(op, inputs=(first, op.inputs[1]))
+
+
+def _deep(op: Any) -> Broken:
+    """Return a product whose sums may leave int32."""
+    a, b = (
+        replace(tensor, shape=(1, 2, 2, 60000), dtype="int8", quant=QuantParams(0.5, -128))
+        for tensor in op.inputs
+    )
+    return replace(op, inputs=(a, b), transpose_a=False, transpose_b=True), NPU
+
+
 BREAKS: dict[str, Break] = {
     "_types": _typed,
     "_border": _border,
@@ -117,6 +132,8 @@ BREAKS: dict[str, Break] = {
     "_weight_zero_points": _zero_points,
     "_scales": _with_scales,
     "_accumulator": _wide,
+    "_operand_zero_points": lambda op: (_shifted(op), _without(asymmetric_activations=False)),
+    "_product_sums": _deep,
     "_unit": lambda op: (op, _without(depthwise_unit=False)),
     "_multiplier": _shrunk,
     "_broadcast": _unlike,
