@@ -156,6 +156,31 @@ def dequantize(values: Values, scale: float, zero_point: int) -> NDArray[np.floa
     return np.asarray(centred * np.float32(scale))
 
 
+def strided(x: Values, begin: Sequence[int], steps: Sequence[int], counts: Sequence[int]) -> Values:
+    """Return `counts` elements of each axis, from `begin` on, every `steps`-th."""
+    places = [
+        [first + step * index for index in range(count)]
+        for first, step, count in zip(begin, steps, counts, strict=True)
+    ]
+    return x[np.ix_(*places)]
+
+
+def permuted(x: Values, axes: Sequence[int]) -> Values:
+    """Return an array whose axis k is axis `axes[k]` of x."""
+    result = np.zeros([x.shape[axis] for axis in axes], x.dtype)
+    for place in np.ndindex(*x.shape):
+        result[tuple(place[axis] for axis in axes)] = x[place]
+    return result
+
+
+def padded(x: Values, before: Sequence[int], extent: Sequence[int], value: int) -> Values:
+    """Return an array of `extent` filled with `value`, x in it behind `before`."""
+    result = np.full(tuple(extent), value, x.dtype)
+    spans = [slice(b, b + n) for b, n in zip(before, x.shape, strict=True)]
+    result[tuple(spans)] = x
+    return result
+
+
 def to_nhwc(values: Values, extent: Sequence[int], planar: bool) -> Values:
     """Return an array as (H, W, C) from the layout that it has in memory."""
     height, width, channels = extent

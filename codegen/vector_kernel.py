@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from codegen.borders import Border, Box, dma
-from codegen.expr import Expr, as_expr, less, param
+from codegen.expr import Expr, as_expr, less, maximum, minimum, param
 from codegen.kernel import Instr, Node, instr
 from codegen.schedule import Schedule
 from codegen.tiles import (
@@ -31,34 +31,68 @@ Tile = tuple[int, int, int]
 class Source:
     """One input: its form in DRAM and how output rows and columns map to its own.
 
-    An axis of size 1 under a larger output is broadcast, unless a window slides over it; so is a
-    single channel.
+    An axis of size 1 under a larger output is broadcast, unless a window slides over it or it is
+    padded; so is a single channel. `chans`: how channels map, where not one to one. `order`: which
+    axis of the output each of the input's (rows, columns, channels) follows. `padded`: tiles of
+    the output may lie in the padding; they read one element and must not use it. `begin`: the
+    kernel parameter, if any, that says how many bytes the first element read lies from the start.
     """
 
     border: Border
     rows: Axis
     cols: Axis
+    chans: Axis | None = None
+    order: Tile = (0, 1, 2)
+    padded: bool = False
+    begin: str = ""
 
     @property
     def broadcasts_rows(self) -> bool:
         """Return whether one row serves all output rows."""
-        return _broadcasts(self.rows)
+        return self._broadcasts(self.rows)
 
     @property
     def broadcasts_cols(self) -> bool:
         """Return whether one column serves all output columns."""
-        return _broadcasts(self.cols)
+        return self._broadcasts(self.cols)
 
     @property
     def bytes_read(self) -> int:
         """Return the bytes of the elements that some window really reads."""
         rows = 1 if self.broadcasts_rows else self.rows.elements_read
         cols = 1 if self.broadcasts_cols else self.cols.elements_read
-        return rows * cols * self.border.channels * self.border.item
+        channels = self.chans.elements_read if self.chans else self.border.channels
+        return rows * cols * channels * self.border.item
 
+    def in_tile(self, tile: Tile) -> Tile:
+        """Return the extent of the buffer that serves a tile of the output."""
+        height, width, channels = (tile[axis] for axis in self.order)
+        rows = 1 if self.broadcasts_rows else self.rows.in_tile(height)
+        cols = 1 if self.broadcasts_cols else self.cols.in_tile(width)
+        return rows, cols, self.chans.in_tile(channels) if self.chans else channels
 
-def _broadcasts(axis: Axis) -> bool:
-    return axis.size == 1 < axis.out and axis.kernel == 1
+    def window(self, out: Box) -> tuple[Box, Expr, Expr, Expr]:
+        """Return what a tile of the output reads, and the padding before it along each axis."""
+        spans = (out.rows, out.cols, out.chans)
+        one, zero = Span(as_expr(0), as_expr(1)), as_expr(0)
+        rows, cols, chans = (spans[axis] for axis in self.order)
+        above = left = front = zero
+        rows, above = (one, zero) if self.broadcasts_rows else self._window(self.rows, rows)
+        cols, left = (one, zero) if self.broadcasts_cols else self._window(self.cols, cols)
+        if self.chans:
+            chans, front = self._window(self.chans, chans)
+        elif self.border.channels == 1:
+            chans = one
+        return Box(rows, cols, chans), above, left, front
+
+    def _broadcasts(self, axis: Axis) -> bool:
+        return axis.size == 1 < axis.out and axis.kernel == 1 and not self.padded
+
+    def _window(self, axis: Axis, out: Span) -> tuple[Span, Expr]:
+        span, before = axis.window(out)
+        if not self.padded:
+            return span, before
+        return Span(minimum(span.start, axis.size - 1), maximum(span.size, 1)), before
 
 
 def same_extent(border: Border, target: Border) -> Source:
@@ -93,6 +127,7 @@ class Operand:
     box: Box
     pad_top: Expr
     pad_left: Expr
+    pad_front: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +141,14 @@ class VectorStep:
     post: Expr
 
 
-EmitVector = Callable[[VectorStep], Instr]
+EmitVector = Callable[[VectorStep], "Instr | tuple[Node, ...]"]
 
 
 def in_tile(source: Source, s: Schedule, channels: int) -> Tile:
     """Return the extent of an input's buffer for a schedule."""
-    rows = 1 if source.broadcasts_rows else source.rows.in_tile(s.tile_h)
-    cols = 1 if source.broadcasts_cols else source.cols.in_tile(s.tile_w)
-    one_channel = source.border.channels == 1 < channels
-    return rows, cols, 1 if one_channel else s.tile_oc
+    rows, cols, depth = source.in_tile((s.tile_h, s.tile_w, s.tile_oc))
+    one_channel = source.chans is None and source.border.channels == 1 < channels
+    return rows, cols, 1 if one_channel else depth
 
 
 class VectorKernel:
@@ -154,32 +188,29 @@ class VectorKernel:
 
     def operand(self, index: int, t: Expr) -> Operand:
         """Return input `index` of step `t`."""
-        source, tile, out = self.shape.sources[index], self.in_tiles[index], self.box(t)
-        one = Span(as_expr(0), as_expr(1))
-        rows, above = (one, as_expr(0)) if source.broadcasts_rows else source.rows.window(out.rows)
-        cols, left = (one, as_expr(0)) if source.broadcasts_cols else source.cols.window(out.cols)
-        chans = one if source.border.channels == 1 else out.chans
+        source, tile = self.shape.sources[index], self.in_tiles[index]
         buffer = self.inputs.slot(t) * _bytes(source.border, tile)
         address = param("spm") + self.in_at[index] + buffer
-        return Operand(source.border, address, tile, Box(rows, cols, chans), above, left)
+        return Operand(source.border, address, tile, *source.window(self.box(t)))
 
     def result(self, t: Expr) -> Operand:
         """Return the output of step `t`."""
         buffer = self.outputs.slot(t) * _bytes(self.shape.target, self.out_tile)
         address = param("spm") + self.out_at + buffer
         zero = as_expr(0)
-        return Operand(self.shape.target, address, self.out_tile, self.box(t), zero, zero)
+        return Operand(self.shape.target, address, self.out_tile, self.box(t), zero, zero, zero)
 
     def load(self, t: Expr) -> tuple[Node, ...]:
         """Return the loads of step `t`: the first waits for the buffers, the last reports."""
         nodes = []
         for index in range(len(self.shape.sources)):
-            operand = self.operand(index, t)
+            operand, begin = self.operand(index, t), self.shape.sources[index].begin
+            dram = param(f"in{index}") + (param(begin) if begin else 0)
             last = index + 1 == len(self.shape.sources)
             nodes.append(
                 dma(
-                    "LOAD", operand.border, operand.box, param(f"in{index}"),
-                    operand.address, operand.tile, wait=self.inputs.acquire(t) if index == 0 else 0,
+                    "LOAD", operand.border, operand.box, dram, operand.address, operand.tile,
+                    wait=self.inputs.acquire(t) if index == 0 else 0,
                     post=self.inputs.filled if last else 0,
                 )
             )  # fmt: skip
@@ -194,7 +225,7 @@ class VectorKernel:
         )  # fmt: skip
 
     def compute(self, t: Expr) -> tuple[Node, ...]:
-        """Return the vector command of step `t`."""
+        """Return the vector command (or several) of step `t`."""
         wait = self.outputs.acquire(t) + self.inputs.filled
         if self.shape.params_bytes:
             wait = wait + less(t, 1) * (1 << _PARAMS_FULL)
@@ -205,7 +236,8 @@ class VectorKernel:
             wait,
             self.inputs.release(t) + self.outputs.filled,
         )
-        return (self.emit(step),)
+        made = self.emit(step)
+        return made if isinstance(made, tuple) else (made,)
 
     def store(self, t: Expr) -> tuple[Node, ...]:
         """Return the store of step `t`, shifted to the result's place in the target."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from codegen.schedule import Schedule
 from codegen.space import Knob
-from codegen.tiles import align
+from codegen.tiles import Axis, align
 from codegen.transfer_cost import data_cycles
 from codegen.vector_kernel import Source, Tile, VectorShape, in_tile
 from runtime_sim.npu import NpuConfig
@@ -116,9 +116,7 @@ def _estimate(shape: VectorShape, s: Schedule, passes: int, npu: NpuConfig) -> f
     steps = math.prod(tiles)
     rows, cols, channels = (size / count for size, count in zip(shape.extent, tiles))
     loads = [
-        data_cycles(
-            source.border, (*_pixels(source, rows, cols), _channels(source, channels)), memory
-        )
+        data_cycles(source.border, _read(source, (rows, cols, channels)), memory)
         for source in shape.sources
     ]
     load, store = sum(loads), data_cycles(shape.target, (rows, cols, channels), memory)
@@ -133,15 +131,18 @@ def _estimate(shape: VectorShape, s: Schedule, passes: int, npu: NpuConfig) -> f
     return load + (steps - 1) * step + vector + store + 2 * memory.latency
 
 
-def _pixels(source: Source, rows: float, cols: float) -> tuple[float, float]:
-    """Return the mean rows and columns that a tile of `rows` x `cols` results reads."""
-    height = 1 if source.broadcasts_rows else (rows - 1) * source.rows.stride + source.rows.reach
-    width = 1 if source.broadcasts_cols else (cols - 1) * source.cols.stride + source.cols.reach
-    return min(source.rows.size, height), min(source.cols.size, width)
+def _read(source: Source, tile: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Return the mean rows, columns and channels that a tile of results reads."""
+    rows, cols, channels = (tile[axis] for axis in source.order)
+    height = 1 if source.broadcasts_rows else _reached(source.rows, rows)
+    width = 1 if source.broadcasts_cols else _reached(source.cols, cols)
+    if source.chans:
+        return height, width, _reached(source.chans, channels)
+    return height, width, 1 if source.border.channels == 1 else channels
 
 
-def _channels(source: Source, channels: float) -> float:
-    return 1 if source.border.channels == 1 else channels
+def _reached(axis: Axis, results: float) -> float:
+    return min(axis.size, (results - 1) * axis.stride + axis.reach)
 
 
 def _volume(tile: Tile) -> int:

@@ -82,6 +82,11 @@ def convert(f: Fields, config: NpuConfig) -> Column:
     return ceil_divide(f["h"] * f["w"] * f["c"], config.lanes)
 
 
+def fill(f: Fields, config: NpuConfig) -> Column:
+    """Return one pass of the lanes over the box."""
+    return ceil_divide(f["h"] * f["w"] * f["c"], config.lanes)
+
+
 def fence(f: Fields, config: NpuConfig) -> Column:
     """Return 0: waiting is the timeline's matter."""
     return np.zeros_like(f["opcode"])

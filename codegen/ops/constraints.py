@@ -32,6 +32,15 @@ def channels_last(operator: Operator, npu: NpuConfig) -> str | None:
     return f"NCHW {', '.join(planar)}" if planar else None
 
 
+def same_scale(operator: Operator, npu: NpuConfig) -> str | None:
+    """Input and output must have one type, scale and zero point."""
+    del npu
+    source, target = operator.inputs[0], operator.outputs[0]
+    if source.dtype == target.dtype and source.quant == target.quant:
+        return None
+    return f"{source.dtype} {source.quant} and {target.dtype} {target.quant}"
+
+
 def extents(operator: Operator, npu: NpuConfig) -> str | None:
     """Rows, columns and channels must be 1..65535."""
     del npu

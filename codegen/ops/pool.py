@@ -15,13 +15,14 @@ from codegen.borders import DTYPE_CODE, border_of
 from codegen.expr import param
 from codegen.graph import Tensor, quant_of
 from codegen.kernel import Instr, instr
-from codegen.ops.base import Arrays, Constraint, Operator
+from codegen.ops.base import Arrays, Constraint
 from codegen.ops.constraints import (
     channels_last,
     extents,
     integer_types,
     padding_sizes,
     rounding_available,
+    same_scale,
     window_sizes,
 )
 from codegen.ops.draw import CaseSource
@@ -34,15 +35,6 @@ from codegen.tiles import Axis
 from codegen.vector_kernel import Source, VectorShape, VectorStep
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
-
-
-def _same_scale(operator: Operator, npu: NpuConfig) -> str | None:
-    """Input and output of a maximum must have one type, scale and zero point."""
-    del npu
-    source, target = operator.inputs[0], operator.outputs[0]
-    if source.dtype == target.dtype and source.quant == target.quant:
-        return None
-    return f"{source.dtype} {source.quant} and {target.dtype} {target.quant}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -90,7 +82,7 @@ class MaxPool(Pool):
     clamp: tuple[int, int]
 
     kind: ClassVar[str] = "max_pool"
-    constraints: ClassVar[tuple[Constraint, ...]] = (*Pool.constraints, _same_scale)
+    constraints: ClassVar[tuple[Constraint, ...]] = (*Pool.constraints, same_scale)
 
     @classmethod
     def draw(cls, source: CaseSource) -> MaxPool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from codegen import vector_schedule
 from codegen.expr import ExprLike
-from codegen.kernel import STANDARD_PARAMS, Comment, Instr, Kernel, spm_fields
+from codegen.kernel import STANDARD_PARAMS, Comment, Instr, Kernel, Node, spm_fields
 from codegen.ops.base import Operator, Work, illegal_schedule, kernel_name
 from codegen.schedule import Schedule
 from codegen.space import Knob
@@ -26,8 +26,8 @@ class VectorOperator(Operator):
         """Return what tiling depends on."""
 
     @abstractmethod
-    def emit(self, step: VectorStep) -> Instr:
-        """Return the command of a step."""
+    def emit(self, step: VectorStep) -> Instr | tuple[Node, ...]:
+        """Return the command of a step, or several in order."""
 
     @property
     def passes(self) -> int:

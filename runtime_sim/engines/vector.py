@@ -1,4 +1,4 @@
-"""Semantics of the vector queue VX: requantise, combine, pool and convert."""
+"""Semantics of the vector queue VX: requantise, combine, pool, convert and fill."""
 
 from __future__ import annotations
 
@@ -90,6 +90,13 @@ def convert(f: Fields, config: NpuConfig) -> Step:
         tensor(f, "out", *shape, f["out_type"]),
         _converter(f),
     )
+
+
+def fill(f: Fields, config: NpuConfig) -> Step:
+    """out <- value, in every byte of the box."""
+    shape = (f["h"], f["w"], f["c"])
+    value = np.full((1, 1, 1), f["value"], np.uint8)
+    return Step((), tensor(f, "out", *shape, DType.U8), lambda: np.broadcast_to(value, shape))
 
 
 def _average(f: Fields, sums: Array, raw: Array, pick: Array, counts: Array) -> Array:

@@ -295,6 +295,20 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "ceil(h * w * c / lanes)",
     ),
     Instruction(
+        "FILL",
+        0x27,
+        Queue.VX,
+        (
+            extent("h", "rows"),
+            extent("w", "columns"),
+            extent("c", "channels"),
+            *strided_operand("out", "result"),
+            Field("value", 8, "the byte written"),
+        ),
+        "Write one byte to every element of a box of bytes, with free strides.",
+        "ceil(h * w * c / lanes)",
+    ),
+    Instruction(
         "FENCE",
         0x30,
         Queue.CTRL,

@@ -95,6 +95,10 @@ def _shrunk(op: Any) -> Broken:
     return replace(op, outputs=(replace(op.outputs[0], shape=shape),)), NPU
 
 
+def _misplaced(op: Any) -> Broken:
+    return replace(op, before=(*op.before[:2], 99)), NPU
+
+
 def _typed(op: Any) -> Broken:
     if hasattr(op, "a_type"):
         return replace(op, a_type="int8"), _without(activation_types=("uint8",))
@@ -137,8 +141,11 @@ BREAKS: dict[str, Break] = {
     "_unit": lambda op: (op, _without(depthwise_unit=False)),
     "_multiplier": _shrunk,
     "_broadcast": _unlike,
-    "_same_scale": lambda op: (
+    "same_scale": lambda op: (
         replace(op, outputs=(replace(op.outputs[0], quant=QuantParams(9.0, 0)),)), NPU),
+    "_inside": lambda op: (replace(op, steps=(1, 1, 70)), NPU),
+    "_room": _misplaced,
+    "_value": lambda op: (replace(op, value=300), NPU),
     "_rounding": _rescaling,
     "_shapes": _shrunk,
     "_same_bytes": _shrunk,

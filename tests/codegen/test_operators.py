@@ -21,6 +21,8 @@ from codegen.ops.convert import Convert
 from codegen.ops.depthwise import DepthwiseConv2D
 from codegen.ops.eltwise import Eltwise
 from codegen.ops.matmul import Matmul
+from codegen.ops.move import Move
+from codegen.ops.pad import Pad
 from codegen.ops.pool import AveragePool, Pool
 from codegen.ops.window import WindowOperator
 from codegen.schedule import Schedule
@@ -78,6 +80,18 @@ def _operator_features(operator: Operator, case: Case) -> Iterator[str]:
         yield from _product_features(operator, case.schedules[operator.name])
     if isinstance(operator, Concat):
         yield f"concat {'HWC'[operator.axis]}"
+    if isinstance(operator, Move):
+        yield f"move to {''.join('HWC'[axis] for axis in operator.axes_from)}"
+        sides = zip("HWC", operator.counts, operator.inputs[0].hwc, operator.steps)
+        for axis, count, size, step in sides:
+            yield f"slice {axis} {count < size} {min(step, 2)}"
+    if isinstance(operator, Pad):
+        schedule = case.schedules[operator.name]
+        tile = (schedule.tile_h, schedule.tile_w, schedule.tile_oc)
+        sides = zip("HWC", operator.before, operator.inputs[0].hwc, operator.outputs[0].hwc, tile)
+        for axis, before, size, whole, extent in sides:
+            yield f"pad {axis} {before > 0} {before + size < whole}"
+            yield f"pad tile {axis} {max(before, whole - size - before) >= extent}"
 
 
 def _product_features(operator: Matmul, schedule: Schedule) -> Iterator[str]:
@@ -130,6 +144,11 @@ EXPECTED = [
     "product records each", "product records one",
     *(f"eltwise {op}" for op in ("ADD", "SUB", "MUL", "MIN", "MAX")),
     *(f"broadcast {axis}" for axis in "HWC"), *(f"concat {axis}" for axis in "HWC"),
+    *(f"move to {order}" for order in ("HWC", "HCW", "WHC", "WCH", "CHW", "CWH")),
+    *(f"slice {axis} True {step}" for axis in "HWC" for step in (1, 2)),
+    *(f"pad {axis} {before} {after}" for axis in "HWC"
+      for before in (True, False) for after in (True, False)),
+    *(f"pad tile {axis} True" for axis in "HWC"),
     *(f"{kind} {what} True" for kind in ("max_pool", "average_pool")
       for what in ("padding", "global")), "include_pad True", "include_pad False",
     *(f"convert {mode} {a} {b}" for mode in ("move", "quantize", "dequantize", "rescale")

@@ -17,7 +17,7 @@ import numpy as np
 Fields = Mapping[str, int]
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 _FORMATS = {0: "<b", 1: "<B", 2: "<h", 3: "<i", 4: "<f"}
-F32 = 4
+U8, F32 = 1, 4
 SINGLE_UP, DOUBLE, RUY, AWAY, RNE, NEAREST = range(6)
 
 

@@ -214,6 +214,12 @@ def convert(state: State, f: Fields, config: NpuConfig) -> None:
         ref.put(state, f, "out", y, x, c, f["out_type"], converted(f, value))
 
 
+def fill(state: State, f: Fields, config: NpuConfig) -> None:
+    """FILL."""
+    for (y, x), c in product(ref.pixels(f), range(f["c"])):
+        ref.put(state, f, "out", y, x, c, ref.U8, f["value"])
+
+
 EXECUTE: dict[str, Callable[[State, Fields, NpuConfig], None]] = {
     "LOAD": load,
     "STORE": store,
@@ -225,4 +231,5 @@ EXECUTE: dict[str, Callable[[State, Fields, NpuConfig], None]] = {
     "MAXPOOL": maxpool,
     "AVGPOOL": avgpool,
     "CONVERT": convert,
+    "FILL": fill,
 }

@@ -442,6 +442,21 @@ static inline void vnpu_avgpool(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x23); }
 #define VNPU_CONVERT_hi VNPU_REGISTER(0x24, 27, 10, 16, 16, 1)
 static inline void vnpu_convert(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x24); }
 
+/* FILL (VX): Write one byte to every element of a box of bytes, with free strides. */
+#define VNPU_FILL_wait VNPU_REGISTER(0x27, 1, 0, 32, 32, 0)
+#define VNPU_FILL_post VNPU_REGISTER(0x27, 2, 1, 0, 32, 0)
+#define VNPU_FILL_h VNPU_REGISTER(0x27, 3, 1, 32, 16, 0)
+#define VNPU_FILL_w VNPU_REGISTER(0x27, 4, 1, 48, 16, 0)
+#define VNPU_FILL_c VNPU_REGISTER(0x27, 5, 2, 0, 16, 0)
+#define VNPU_FILL_out_addr VNPU_REGISTER(0x27, 6, 2, 16, 28, 0)
+#define VNPU_FILL_out_row_stride VNPU_REGISTER(0x27, 7, 3, 0, 24, 0)
+#define VNPU_FILL_out_pixel_stride VNPU_REGISTER(0x27, 8, 3, 24, 24, 0)
+#define VNPU_FILL_out_channel_stride VNPU_REGISTER(0x27, 9, 4, 0, 24, 0)
+#define VNPU_FILL_out_ring_rows VNPU_REGISTER(0x27, 10, 4, 24, 14, 0)
+#define VNPU_FILL_out_ring_start VNPU_REGISTER(0x27, 11, 4, 38, 14, 0)
+#define VNPU_FILL_value VNPU_REGISTER(0x27, 12, 4, 52, 8, 0)
+static inline void vnpu_fill(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x27); }
+
 /* FENCE (CTRL): The controller waits until every queue is idle. */
 #define VNPU_FENCE_wait VNPU_REGISTER(0x30, 1, 0, 32, 32, 0)
 #define VNPU_FENCE_post VNPU_REGISTER(0x30, 2, 1, 0, 32, 0)
