@@ -116,7 +116,7 @@ class EntryBuilder:
         for index, tensor in enumerate(operator.inputs):
             values[f"in{index}"] = self._address(tensor)
         for index, tensor in enumerate(operator.outputs):
-            values[f"out{index}"] = self.placement.address(tensor)
+            values[f"out{index}"] = self.placement.address(tensor) + operator.output_offset
         for name, array in operator.constants(schedule, self.npu).items():
             values[name] = dram_address(0, self.blob.add(array))
         values |= operator.scalars()

@@ -73,6 +73,24 @@ def convolve(x: I64, w: I64, rows: Slide, cols: Slide, groups: int = 1) -> I64:
     return total
 
 
+def convolve_transposed(x: I64, w: I64, rows: Slide, cols: Slide, groups: int = 1) -> I64:
+    """Return sums that every element of x scatters: y[i * stride + tap - pad] += x[i] w[tap].
+
+    w is [oc][kh][kw][ic/groups]; slides are over the result, whose extent is their `out`.
+    """
+    total = np.zeros((rows.out, cols.out, len(w)), np.int64)
+    filters, parts = np.split(w, groups), np.split(x, groups, axis=2)
+    for ky in range(rows.kernel):
+        for kx in range(cols.kernel):
+            products = [p @ f[:, ky, kx].T for p, f in zip(parts, filters, strict=True)]
+            y = np.arange(x.shape[0]) * rows.stride + ky - rows.pad
+            z = np.arange(x.shape[1]) * cols.stride + kx - cols.pad
+            inside = np.ix_((y >= 0) & (y < rows.out), (z >= 0) & (z < cols.out))
+            target = np.ix_(y[(y >= 0) & (y < rows.out)], z[(z >= 0) & (z < cols.out)])
+            total[target] += np.concatenate(products, axis=2)[inside]
+    return total
+
+
 def depthwise(x: I64, w: I64, rows: Slide, cols: Slide) -> I64:
     """Return the sums where output channel o reads channel o // multiplier; w [oc][kh][kw][1]."""
     wide = np.repeat(x, len(w) // x.shape[2], axis=2)

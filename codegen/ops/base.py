@@ -82,6 +82,11 @@ class Operator(ABC):
         """Return how many rows the kernel makes."""
         return self.outputs[0].hwc[0]
 
+    @property
+    def output_offset(self) -> int:
+        """Return where in the output the operator's first result lies, in bytes."""
+        return 0
+
     def parts(self) -> tuple[Operator, ...]:
         """Return the operators whose kernels run in turn: itself, unless it is made of others."""
         return (self,)

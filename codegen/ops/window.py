@@ -147,9 +147,10 @@ class WindowOperator(Operator):
         )
 
     def _vector_elements(self) -> int:
-        shape, total = self.shape(), self.outputs[0].elements
+        shape = self.shape()
+        total = results = shape.rows.out * shape.cols.out * shape.target.channels
         if shape.target.needs_convert(shape.out_type):
-            total += self.outputs[0].elements
+            total += results
         if shape.source.needs_convert(shape.a_type):
             pixels = shape.rows.elements_read * shape.cols.elements_read
             total += pixels * shape.source.channels
@@ -184,7 +185,7 @@ def _compulsory_bytes(shape: ConvShape, npu: NpuConfig) -> int:
         pixels * source.channels * source.item,
         shape.depth * target.channels,
         RECORD_BYTES * target.channels,
-        target.height * target.width * target.channels * target.item,
+        shape.rows.out * shape.cols.out * target.channels * target.item,
     )
     return sum(math.ceil(size / burst) * burst for size in sizes)
 

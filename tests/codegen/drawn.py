@@ -29,6 +29,9 @@ ODD = NpuConfig(
 NPUS = {npu.name: npu for npu in (*map(load, ("vnpu-64", "vnpu-256", "vnpu-1024", "vnpu-4096")),
                                   TINY, ODD)}  # fmt: skip
 
+WITHOUT_KERNEL = ("reshape", "concat", "conv2d_transpose")
+"""Operators that move nothing, or whose parts have the kernels."""
+
 
 def source_of(seed: Sequence[int]) -> CaseSource:
     """Return the dice of one case."""

@@ -17,6 +17,7 @@ from codegen.ops import operators
 from codegen.ops.base import Operator
 from codegen.ops.concat import Concat
 from codegen.ops.conv2d import Conv2D
+from codegen.ops.conv2d_transpose import ConvTranspose2D, DepthwisePhase, phases
 from codegen.ops.convert import Convert
 from codegen.ops.depthwise import DepthwiseConv2D
 from codegen.ops.eltwise import Eltwise
@@ -62,7 +63,9 @@ def _features(case: Case) -> Iterator[str]:
 
 
 def _operator_features(operator: Operator, case: Case) -> Iterator[str]:
-    if isinstance(operator, WindowOperator):
+    if isinstance(operator, ConvTranspose2D):
+        yield from _transposed_features(operator)
+    elif isinstance(operator, WindowOperator):
         yield from _window_features(operator, case)
     if isinstance(operator, Eltwise):
         yield f"eltwise {operator.op.name}"
@@ -92,6 +95,17 @@ def _operator_features(operator: Operator, case: Case) -> Iterator[str]:
         for axis, before, size, whole, extent in sides:
             yield f"pad {axis} {before > 0} {before + size < whole}"
             yield f"pad tile {axis} {max(before, whole - size - before) >= extent}"
+
+
+def _transposed_features(operator: ConvTranspose2D) -> Iterator[str]:
+    yield f"transposed depthwise {isinstance(operator.parts()[0], DepthwisePhase)}"
+    yield f"transposed grouped {operator.groups > 1 and not operator.depthwise}"
+    for axis in operator.axes():
+        yield f"transposed stride {axis.stride}"
+        for phase in phases(axis):
+            yield f"phase without taps {phase.taps == (-1,)}"
+            yield f"phase past the input {len(phase.taps) > 1 and -1 in phase.taps}"
+            yield f"phase crops {phase.pad < 0}"
 
 
 def _product_features(operator: Matmul, schedule: Schedule) -> Iterator[str]:
@@ -141,6 +155,10 @@ EXPECTED = [
     *(f"product {what} {flag}" for what in ("depth tiles", "one a", "one b")
       for flag in (True, False)),
     *(f"product order {order}" for order in ("spatial_outer", "channel_outer")),
+    *(f"transposed {what} {flag}" for what in ("depthwise", "grouped") for flag in (True, False)),
+    *(f"transposed stride {stride}" for stride in (1, 2, 3, 4)),
+    *(f"phase {what} {flag}" for what in ("without taps", "past the input", "crops")
+      for flag in (True, False)),
     "product records each", "product records one",
     *(f"eltwise {op}" for op in ("ADD", "SUB", "MUL", "MIN", "MAX")),
     *(f"broadcast {axis}" for axis in "HWC"), *(f"concat {axis}" for axis in "HWC"),

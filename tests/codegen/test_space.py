@@ -14,9 +14,9 @@ from codegen.ops.base import Operator
 from codegen.schedule import Schedule, ScheduleError
 from codegen.space import Space
 from runtime_sim.npu import NpuConfig
-from tests.codegen.drawn import NPUS, TINY, source_of
+from tests.codegen.drawn import NPUS, TINY, WITHOUT_KERNEL, source_of
 
-KINDS = [kind for kind in operators() if kind not in ("reshape", "concat")]
+KINDS = [kind for kind in operators() if kind not in WITHOUT_KERNEL]
 
 
 def _operator(kind: str, npu: NpuConfig, seed: int) -> Operator:
