@@ -111,3 +111,8 @@ def finish(rounded: NDArray, zero_point: int, low: int, high: int) -> I64:
 def saturate32(a: I64) -> I64:
     """Clamp to int32."""
     return np.clip(a, -(1 << 31), (1 << 31) - 1)
+
+
+def wrap32(a: I64) -> I64:
+    """Return what is left of integers in 32 bits, two's complement."""
+    return (a + (1 << 31)) % (1 << 32) - (1 << 31)

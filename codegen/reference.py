@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.arithmetic import FIXED_POINT, I64, INTEGER_LIMITS, finish, rescale, saturate32
+from codegen.arithmetic import FIXED_POINT, I64, INTEGER_LIMITS, finish, rescale, wrap32
 
 Values = NDArray[np.generic]
 
@@ -109,8 +109,11 @@ def multiply(a: I64, b: I64, transpose_a: bool, transpose_b: bool) -> I64:
 
 
 def requantize(sums: I64, rounding: str, scale: Values, offset: tuple[int, int, int]) -> I64:
-    """Return clamp(round(sums * scale) + zero_point, low, high); `offset` has the last three."""
-    return finish(rescale(saturate32(sums), rounding, scale), *offset)
+    """Return clamp(round(sums * scale) + zero_point, low, high); `offset` has the last three.
+
+    Sums, bias included, are int32 and wrap.
+    """
+    return finish(rescale(wrap32(sums), rounding, scale), *offset)
 
 
 def combine(

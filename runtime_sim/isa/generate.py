@@ -48,8 +48,9 @@ its `wait` mask is above zero; it then decrements them. When it is done it incre
 """
 
 _FLOAT_NOTE = """\
-Every intermediate value of a fixed-point mode saturates at int32. In the float modes a NaN becomes
-the output zero point and infinities saturate; the other special cases follow IEEE 754.
+The sum of ACC and a bias wraps at 32 bits; every later intermediate value of a fixed-point mode
+saturates at int32. In the float modes a NaN becomes the output zero point and infinities saturate;
+the other special cases follow IEEE 754.
 """
 
 

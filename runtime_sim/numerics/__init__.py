@@ -30,7 +30,7 @@ from runtime_sim.numerics.rounding import (
     round_half_away,
     rounding_divide_by_power,
     saturate_int32,
-    saturating_add_int32,
+    wrapping_add_int32,
 )
 
 __all__ = [
@@ -58,6 +58,6 @@ __all__ = [
     "round_half_away",
     "rounding_divide_by_power",
     "saturate_int32",
-    "saturating_add_int32",
     "unpack_records",
+    "wrapping_add_int32",
 ]

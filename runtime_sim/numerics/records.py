@@ -21,7 +21,7 @@ from runtime_sim.numerics.rounding import (
     clamp,
     clamp_float,
     requantize,
-    saturating_add_int32,
+    wrapping_add_int32,
 )
 
 RECORD_BYTES = 12
@@ -131,9 +131,9 @@ def requantize_records(
     """Return clamp(round((acc + bias) * scale) + zero_point, lo, hi) by the records' parameters.
 
     `acc` holds int32 values and broadcasts against the records' (n,) along its last axis; the sum
-    with the bias saturates at int32.
+    with the bias wraps at int32, as every framework's does.
     """
-    total = saturating_add_int32(acc, records.bias)
+    total = wrapping_add_int32(acc, records.bias)
     if records.scale is None:
         assert records.multiplier is not None and records.shift is not None
         scaled = requantize(total, records.multiplier, records.shift, rounding)

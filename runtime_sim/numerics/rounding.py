@@ -34,9 +34,10 @@ def saturate_int32(value: ArrayLike) -> Int64:
     return clamped
 
 
-def saturating_add_int32(a: ArrayLike, b: ArrayLike) -> Int64:
-    """Return a + b as int64, saturated at int32; both operands hold int32 values."""
-    return saturate_int32(np.asarray(a, np.int64) + np.asarray(b, np.int64))
+def wrapping_add_int32(a: ArrayLike, b: ArrayLike) -> Int64:
+    """Return a + b as int64, modulo 2^32 as int32; both operands hold int32 values."""
+    total = np.asarray(a, np.int64) + np.asarray(b, np.int64)
+    return total.astype(np.int32).astype(np.int64)
 
 
 def round_half_away(value: ArrayLike) -> NDArray[Any]:

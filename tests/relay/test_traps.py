@@ -11,7 +11,7 @@ from tvm import relay
 
 from tests.relay.graphs import conv2d, image, module, requantize, values
 from tests.relay.running import both, exact, on_cpu, run
-from tvm_vnpu.relay import from_onnx, partition_for_vnpu
+from tvm_vnpu.relay import explain, from_onnx, partition_for_vnpu
 from tvm_vnpu.relay.prepare import prepare
 from tvm_vnpu.relay.region_names import region_functions
 
@@ -141,7 +141,25 @@ def test_a_channel_that_cannot_reach_its_bound_does_not_keep_a_layer_from_the_np
     _check(mod, {"x": values(1, 3, 8, 8)})
 
 
-def test_accumulators_that_wrap_in_tvm_stay_there() -> None:
+@pytest.mark.parametrize("rounding", ["UPWARD", "TONEAREST"])
+def test_a_sum_that_wraps_in_tvm_wraps_on_the_npu(rounding: str) -> None:
+    """Quantisers leave biases near the end of int32 to channels whose weights are almost zero."""
     mod = _relu6_per_channel(bias=-(2**31))
-    assert not region_functions(partition_for_vnpu(mod))
-    _check(mod, {"x": values(1, 3, 8, 8)})
+    assert len(region_functions(partition_for_vnpu(mod))) == 1
+    expected, result = both(mod, {"x": values(1, 3, 8, 8)}, rounding)
+    np.testing.assert_array_equal(result[0], expected[0])
+    assert len(np.unique(expected[0][:, 2])) == 2
+
+
+def test_a_clamp_between_a_sum_that_wraps_and_its_zero_point() -> None:
+    sums = relay.qnn.op.dense(
+        image(1, 8), relay.const(values(4, 8, seed=2)), *map(relay.const, (3, 0, 0.1, 1e-8)),
+        units=4,
+    )  # fmt: skip
+    sums = relay.nn.bias_add(sums, relay.const(np.full(4, 2**31 - 5, "int32")))
+    clamped = requantize(relay.nn.relu(sums), 1e-9, 7, 0.1, 0)
+    mod = module(clamped)
+    with exact():
+        reasons = {p.reason for p in explain(mod).placements}
+    assert "a sum that wraps must not be clamped before its zero point is removed" in reasons
+    _check(mod, {"x": values(1, 8)})

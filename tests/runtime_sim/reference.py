@@ -35,6 +35,11 @@ def saturate(value: int) -> int:
     return max(INT32_MIN, min(INT32_MAX, value))
 
 
+def wrap(value: int) -> int:
+    """Keep 32 bits, two's complement."""
+    return (value - INT32_MIN) % (1 << 32) + INT32_MIN
+
+
 def truncating_divide(a: int, b: int) -> int:
     """Divide as C does."""
     quotient = abs(a) // abs(b)
@@ -93,7 +98,7 @@ def bits_to_float(bits: int) -> np.float32:
 
 def requantize(f: Fields, acc: int, record: bytes) -> int:
     """Apply one parameter record."""
-    total = saturate(acc + struct.unpack_from("<i", record)[0])
+    total = wrap(acc + struct.unpack_from("<i", record)[0])
     mode = f["rounding"]
     if mode == RNE:
         with np.errstate(all="ignore"):

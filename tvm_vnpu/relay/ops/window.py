@@ -25,6 +25,7 @@ from tvm_vnpu.relay.ops.requantizing import (
     check_range,
     read_requantize,
     requantize_scaling,
+    wrapped,
 )
 from tvm_vnpu.relay.ops.windows import pads
 from tvm_vnpu.relay.reader import dtype_of, integer_type, static_shape
@@ -117,18 +118,12 @@ def _common(
         "outputs": (context.result(name, m.root, m.requantize.quant, layout),),
         "source_names": context.names(m.root),
         "weight": weight,
-        "bias": _int32(bias),
+        "bias": bias.astype(np.int32),  # wraps, as TVM's sum and the machine's do
         "requant": requant,
         "in_zero_point": quant.zero_point,
         "weight_zero_point": zero_points[:1] if single else zero_points,
         "a_type": x.dtype,
     }
-
-
-def _int32(bias: Vector) -> NDArray[np.int32]:
-    if np.any(np.abs(bias) >= 1 << 31):
-        raise Unsupported("the bias must fit int32", seen=int(np.abs(bias).max()))
-    return bias.astype(np.int32)
 
 
 def _reach(
@@ -139,7 +134,7 @@ def _reach(
     low, high = min(int(ends[0]), 0), max(int(ends[1]), 0)  # padding adds 0
     centred = (weight.astype(np.int64) - zero_points.reshape(-1, 1, 1, 1)).reshape(len(bias), -1)
     above, below = np.maximum(centred, 0).sum(axis=1), np.minimum(centred, 0).sum(axis=1)
-    return Reach(above * low + below * high + bias, above * high + below * low + bias)
+    return wrapped(above * low + below * high + bias, above * high + below * low + bias)
 
 
 def _clamp(m: _Matched, scaling: Scaling, reach: Reach) -> tuple[int, int]:
@@ -150,6 +145,7 @@ def _clamp(m: _Matched, scaling: Scaling, reach: Reach) -> tuple[int, int]:
     would: a channel of tiny weights may have a bound that it never meets.
     """
     channels = len(m.bias)
+    _check_order(m, reach)
     limits = clamps.limits(m.requantize.dtype)
     requant = Requant(
         scaling, m.requantize.quant.zero_point, int(limits.low[0]), int(limits.high[0]),
@@ -168,6 +164,18 @@ def _clamp(m: _Matched, scaling: Scaling, reach: Reach) -> tuple[int, int]:
         if not np.array_equal(np.clip(end, own.low, own.high), common.of(end)):
             raise Unsupported("an activation must clamp all channels alike")
     return int(common.low), int(common.high)
+
+
+def _check_order(m: _Matched, reach: Reach) -> None:
+    """Raise Unsupported where a sum may wrap, is clamped, and only then loses a zero point.
+
+    The NPU subtracts the zero point with the bias, which is the same unless the two wrap apart.
+    """
+    zero_point = m.requantize.in_zero_point
+    cuts = np.any(m.inner.low > clamps.INT32[0]) or np.any(m.inner.high < clamps.INT32[1])
+    wraps = np.any(reach.magnitude + np.abs(zero_point) > clamps.INT32[1])
+    if cuts and wraps and np.any(zero_point):
+        raise Unsupported("a sum that wraps must not be clamped before its zero point is removed")
 
 
 def convert_conv2d(context: Context, root: relay.Call, name: str) -> Placed:
