@@ -124,10 +124,10 @@ def combine(
     left_shift: int,
     offset: tuple[int, int, int],
 ) -> I64:
-    """Return op(a, b) of centred values with scales (a, b, out), broadcasting as NumPy does.
+    """Return op(a, b) of centred values, broadcasting as NumPy does.
 
-    A left shift means a common scale t = 2 max(sa, sb), as TFLite's ADD; else each operand is
-    brought to the output scale, as Relay does. MUL scales the product.
+    Fixed point: a, b (after the left shift) and their combination are multiplied by `scales`, each
+    with a rounding. FLOAT_RNE: a and b are dequantised by their scales, the result is quantised.
     """
     (a, b), (scale_a, scale_b, scale_out) = values, scales
     function = COMBINE[op]
@@ -136,14 +136,9 @@ def combine(
             a.astype(np.float32) * np.float32(scale_a), b.astype(np.float32) * np.float32(scale_b)
         )
         return finish(np.rint(real / np.float32(scale_out)), *offset)
-    if op == "MUL":
-        product = np.array(scale_a * scale_b / scale_out)
-        return finish(rescale(a * b, rounding, product), *offset)
-    common = 2 * max(scale_a, scale_b) if left_shift else scale_out
-    a = rescale(a << left_shift, rounding, np.array(scale_a / common))
-    b = rescale(b << left_shift, rounding, np.array(scale_b / common))
-    last = np.array(common / (2**left_shift * scale_out))
-    return finish(rescale(function(a, b), rounding, last), *offset)
+    a = rescale(a << left_shift, rounding, np.array(scale_a))
+    b = rescale(b << left_shift, rounding, np.array(scale_b))
+    return finish(rescale(function(a, b), rounding, np.array(scale_out)), *offset)
 
 
 def convert(

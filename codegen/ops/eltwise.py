@@ -45,14 +45,14 @@ def _broadcast(operator: Operator, npu: NpuConfig) -> str | None:
 class Eltwise(VectorOperator):
     """y = requantise(op(rescale(a - za), rescale(b - zb))); MUL multiplies before rescaling.
 
-    `scaled`: the multipliers and shifts of ELTWISE in the order a, b, out (float32 bits and 0 in
-    FLOAT_RNE). `clamp`: the output's integer limits.
+    `scales`: what a, b and the combined value are multiplied by; in FLOAT_RNE the tensors' scales,
+    the last of which divides. `clamp`: the output's integer limits.
     """
 
     op: EltwiseOp
     rounding: Rounding
     left_shift: int
-    scaled: tuple[int, ...]
+    scales: tuple[float, float, float]
     clamp: tuple[int, int]
 
     kind: ClassVar[str] = "eltwise"
@@ -97,8 +97,17 @@ class Eltwise(VectorOperator):
         """Return zero points, multipliers and clamps."""
         a, b, out = (quant_of(tensor) for tensor in self.tensors)
         values = {"a_zp": a.zero_point, "b_zp": b.zero_point}
-        values |= dict(zip(_SCALED, self.scaled, strict=True))
+        values |= dict(zip(_SCALED, self.factors(), strict=True))
         return values | {"out_zp": out.zero_point, "lo": self.clamp[0], "hi": self.clamp[1]}
+
+    def factors(self) -> tuple[int, ...]:
+        """Return multipliers and shifts in the order a, b, out; in FLOAT_RNE float32 bits and 0."""
+        if self.rounding == Rounding.FLOAT_RNE:
+            pairs = [(float32_bits(scale), 0) for scale in self.scales]
+        else:
+            s = scaling(self.rounding, np.array(self.scales))
+            pairs = list(zip(s.multiplier.tolist(), s.shift.tolist(), strict=True))
+        return tuple(value for pair in pairs for value in pair)
 
     def emit(self, step: VectorStep) -> Instr:
         """Return the ELTWISE of a step."""
@@ -126,10 +135,9 @@ class Eltwise(VectorOperator):
             for array, tensor in zip(inputs, self.inputs, strict=True)
         )
         out = self.outputs[0]
-        scales = real_scale(self.inputs[0]), real_scale(self.inputs[1]), real_scale(out)
         offset = (quant_of(out).zero_point, *self.clamp)
         result = reference.combine(
-            self.op.name, (a, b), scales, self.rounding.name, self.left_shift, offset
+            self.op.name, (a, b), self.scales, self.rounding.name, self.left_shift, offset
         )
         return result.astype(out.dtype).reshape(out.shape)
 
@@ -154,22 +162,17 @@ def eltwise(
     """
     a, b, out = tensors
     scale_a, scale_b, scale_out = (real_scale(tensor) for tensor in tensors)
-    left_shift = 0
-    if profile.rounding == Rounding.FLOAT_RNE:
-        bits = [float32_bits(scale) for scale in (scale_a, scale_b, scale_out)]
-        scaled = (bits[0], 0, bits[1], 0, bits[2], 0)
-    else:
+    left_shift, scales = 0, (scale_a, scale_b, scale_out)
+    if profile.rounding != Rounding.FLOAT_RNE:
         if op == EltwiseOp.MUL:
-            reals = (1.0, 1.0, scale_a * scale_b / scale_out)
+            scales = 1.0, 1.0, scale_a * scale_b / scale_out
         elif profile.add_common_scale:
             left_shift, common = ADD_LEFT_SHIFT, 2 * max(scale_a, scale_b)
-            reals = (scale_a / common, scale_b / common, common / (2**left_shift * scale_out))
+            last = common / (2**left_shift * scale_out)
+            scales = scale_a / common, scale_b / common, last
         else:
-            reals = (scale_a / scale_out, scale_b / scale_out, 1.0)
-        s = scaling(profile.rounding, np.array(reals))
-        pairs = zip(s.multiplier.tolist(), s.shift.tolist(), strict=True)
-        scaled = tuple(value for pair in pairs for value in pair)
+            scales = scale_a / scale_out, scale_b / scale_out, 1.0
     return Eltwise(
         name=name, inputs=(a, b), outputs=(out,), source_names=names, op=op,
-        rounding=profile.rounding, left_shift=left_shift, scaled=scaled, clamp=clamp,
+        rounding=profile.rounding, left_shift=left_shift, scales=scales, clamp=clamp,
     )  # fmt: skip

@@ -9,9 +9,11 @@ import tvm
 from onnx import helper, numpy_helper
 from tvm import relay
 
+from codegen.evaluate import evaluate
 from tests.relay.graphs import conv2d, image, module, requantize, values
 from tests.relay.running import both, exact, on_cpu, run
 from tvm_vnpu.relay import explain, from_onnx, partition_for_vnpu
+from tvm_vnpu.relay.codegen_hook import collect_regions
 from tvm_vnpu.relay.prepare import prepare
 from tvm_vnpu.relay.region_names import region_functions
 
@@ -61,6 +63,25 @@ def test_the_zero_point_is_added_after_rounding() -> None:
     with exact():
         (result,) = run(partition_for_vnpu(mod), {"x": every})
     np.testing.assert_array_equal(result, np.floor(every * 0.5 + 0.5).astype("int8") + 7)
+
+
+def test_a_product_has_the_scale_of_float32() -> None:
+    """TVM multiplies the scales in float32, here to half the output's: odd products are ties."""
+    a, b = next(
+        (float(x), float(y))
+        for x, y in np.random.default_rng(1).uniform(0.01, 0.1, (99, 2)).astype("float32")
+        if float(x * y) > float(x) * float(y) * (1 + 2.0**-25)
+    )
+    params = (a, 0, b, 0, 2 * float(np.float32(a) * np.float32(b)), 0)
+    mod = module(relay.qnn.op.mul(image(1, 4, 8, 8), image(1, 4, 8, 8, name="y"),
+                                  *map(relay.const, params)))  # fmt: skip
+    feeds = {name: values(1, 4, 8, 8, seed=seed) % 12 for name, seed in (("x", 1), ("y", 2))}
+    with collect_regions() as regions:
+        expected, result = both(mod, feeds)
+    np.testing.assert_array_equal(result[0], expected[0])
+    (evaluated,) = evaluate(regions[0].program.graph, list(feeds.values()))
+    np.testing.assert_array_equal(evaluated, expected[0])
+    assert np.array_equal(expected[0], np.floor(feeds["x"] * feeds["y"] / 2 + 0.5))
 
 
 def test_weights_that_arrive_as_a_quantize_become_int8() -> None:

@@ -87,11 +87,10 @@ def _as_tvm_lowers(context: Context, operator: Eltwise, profile: Profile) -> Elt
     """Return the operator with TVM's scale of a product, float32(sa * sb); check all ranges."""
     a, b, out = (real_scale(tensor) for tensor in operator.tensors)
     if operator.op == EltwiseOp.MUL:
-        product = float(np.float32(a) * np.float32(b))
-        scaled = scaling(profile.rounding, np.array([product / out]))
+        ratio = float(np.float32(a) * np.float32(b)) / out
+        scaled = scaling(profile.rounding, np.array([ratio]))
         check_range(context.semantics, scaled, within(255 * 255))
-        constants = int(scaled.multiplier[0]), int(scaled.shift[0])
-        return replace(operator, scaled=(*operator.scaled[:4], *constants))
+        return replace(operator, scales=(*operator.scales[:2], ratio))
     for scale in (a, b):
         scaled = scaling(profile.rounding, np.array([scale / out]))
         check_range(context.semantics, scaled, within(2 * 255))
