@@ -26,6 +26,7 @@ from codegen.controller import (
     lower_controller,
     lower_program,
 )
+from codegen.expr import Expr
 from codegen.kernel import Call, Comment, Kernel
 from runtime_sim.isa.codec import EncodingError, Words, encode_columns
 from runtime_sim.isa.fields import COMMAND_WORDS
@@ -54,6 +55,42 @@ class Assembled:
     segments: tuple[Segment, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """An instruction of the code and the commands it becomes.
+
+    `rows` are their positions in the block, `gaps` their `issue` fields.
+    """
+
+    rows: Indices
+    gaps: Indices
+    site: _Site
+
+    @property
+    def mnemonic(self) -> str:
+        """Return the instruction's name."""
+        return self.site.issue.mnemonic
+
+    @property
+    def fields(self) -> Mapping[str, Expr]:
+        """Return the fields' expressions, but for opcode and issue."""
+        return self.site.issue.fields
+
+    def value(self, name: str) -> Any:
+        """Return a field's values: an int, or an array with one entry per command."""
+        return self.site.value(self.fields[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A stretch of the stream before encoding: `count` commands, and the cycles after the last."""
+
+    kernel: str
+    count: int
+    issued: tuple[Issued, ...]
+    rest: int
+
+
 def assemble(entry: Kernel, npu: NpuConfig) -> Assembled:
     """Assemble an entry and the kernels it calls.
 
@@ -65,10 +102,16 @@ def assemble(entry: Kernel, npu: NpuConfig) -> Assembled:
 
 def assemble_program(program: Program) -> Assembled:
     """Assemble code that is lowered already. Raises EncodingError as `assemble`."""
+    blocks, segments = lay_out_program(program)
+    words = np.concatenate([_encode_block(b) for b in blocks]) if blocks else _no_commands()
+    return Assembled(words, segments)
+
+
+def lay_out_program(program: Program) -> tuple[list[Block], tuple[Segment, ...]]:
+    """Return the stream of lowered code block by block before its commands are encoded."""
     stream = _Stream(program)
     stream.run(program.entry.body, {})
-    words = np.concatenate(stream.blocks) if stream.blocks else _no_commands()
-    return Assembled(words, tuple(stream.segments))
+    return stream.blocks, tuple(stream.segments)
 
 
 def assemble_kernel(kernel: Kernel, args: Mapping[str, int], npu: NpuConfig) -> Words:
@@ -77,7 +120,8 @@ def assemble_kernel(kernel: Kernel, args: Mapping[str, int], npu: NpuConfig) -> 
     Raises as `assemble`.
     """
     code = lower_controller(kernel, npu)
-    return _block(code.name, code.body, {name: int(args[name]) for name in code.params}, 0)[0]
+    env = {name: int(args[name]) for name in code.params}
+    return _encode_block(_lay_out(code.name, code.body, env, 0))
 
 
 def _no_commands() -> Words:
@@ -89,7 +133,7 @@ class _Stream:
     """The stream of an entry so far; `pending` cycles go to its next command."""
 
     program: Program
-    blocks: list[Words] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     commands: int = 0
     pending: int = 0
@@ -126,9 +170,10 @@ class _Stream:
     def _append(self, code: Code, nodes: tuple[CodeNode, ...], env: Env) -> None:
         if not nodes:
             return
-        words, self.pending = _block(code.name, nodes, env, self.pending)
-        self.blocks.append(words)
-        self.commands += len(words)
+        block = _lay_out(code.name, nodes, env, self.pending)
+        self.pending = block.rest
+        self.blocks.append(block)
+        self.commands += block.count
 
 
 def _has_call(node: CodeNode) -> bool:
@@ -138,20 +183,41 @@ def _has_call(node: CodeNode) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class _Scope:
+    """Values of parameters and loop variables, and of the expressions evaluated under them."""
+
+    env: Env
+    known: dict[int, Any] = field(default_factory=dict)
+
+    def value(self, expr: Expr) -> Any:
+        """Return an expression's value."""
+        return expr.evaluate(self.env, self.known)
+
+
+@dataclass(frozen=True, slots=True)
 class _Site:
     """An instruction at the event positions where it is issued; `keep` selects them."""
 
     issue: Issue
     positions: Indices
     shape: tuple[int, ...]
-    env: Env
+    scope: _Scope
     keep: Mask | None
 
+    def value(self, expr: Expr) -> Any:
+        """Return the value of a field at every position, or an int."""
+        value = self.scope.value(expr)
+        if isinstance(value, np.ndarray) and value.ndim:
+            spread = value if value.shape == self.shape else np.broadcast_to(value, self.shape)
+            return spread.reshape(-1) if self.keep is None else spread[self.keep]
+        return value
 
-def _block(kernel: str, nodes: tuple[CodeNode, ...], env: Env, pending: int) -> tuple[Words, int]:
-    """Return the commands of `nodes` and the cycles after the last of them."""
+
+def _lay_out(kernel: str, nodes: tuple[CodeNode, ...], env: Env, pending: int) -> Block:
+    """Return the commands of `nodes`; `pending` cycles of earlier code go to the first."""
     layout = _Layout(kernel, env, _depth(nodes), np.zeros(_events(nodes, env), np.int64))
-    sites = list(layout.place(nodes, np.zeros((1,) * layout.depth, np.int64), env, None))
+    origin = np.zeros((1,) * layout.depth, np.int64)
+    sites = list(layout.place(nodes, origin, _Scope(env), None))
     issued = np.zeros(len(layout.cycles), bool)
     for site in sites:
         issued[site.positions] = True
@@ -159,27 +225,27 @@ def _block(kernel: str, nodes: tuple[CodeNode, ...], env: Env, pending: int) -> 
     ends = clock[issued]
     total = pending + int(clock[-1] if clock.size else 0)
     if not ends.size:
-        return _no_commands(), total
-    words = np.empty((len(ends), COMMAND_WORDS), np.uint64)
+        return Block(kernel, 0, (), total)
     rows = np.cumsum(issued) - 1
     gaps = np.diff(ends, prepend=-pending)
-    for site in sites:
-        index = rows[site.positions]
-        words[index] = _encode(kernel, site, gaps[index])
-    return words, total - pending - int(ends[-1])
+    indices = (rows[site.positions] for site in sites)
+    found = tuple(
+        Issued(index, gaps[index], site) for index, site in zip(indices, sites, strict=True)
+    )
+    return Block(kernel, len(ends), found, total - pending - int(ends[-1]))
 
 
-def _encode(kernel: str, site: _Site, gaps: Indices) -> Words:
-    mnemonic = site.issue.mnemonic
-    values: dict[str, Any] = {"issue": gaps}
-    for name, expr in site.issue.fields.items():
-        value = expr.args[0] if expr.op == "const" else expr.evaluate(site.env)
-        if isinstance(value, np.ndarray) and value.ndim:
-            spread = np.broadcast_to(value, site.shape)
-            value = spread.reshape(-1) if site.keep is None else spread[site.keep]
-        values[name] = value
+def _encode_block(block: Block) -> Words:
+    words = np.empty((block.count, COMMAND_WORDS), np.uint64)
+    for issued in block.issued:
+        words[issued.rows] = _encode(block.kernel, issued)
+    return words
+
+
+def _encode(kernel: str, issued: Issued) -> Words:
+    values = {name: issued.value(name) for name in issued.fields}
     try:
-        return encode_columns(mnemonic, len(gaps), values)
+        return encode_columns(issued.mnemonic, len(issued.gaps), {"issue": issued.gaps, **values})
     except EncodingError as error:
         raise EncodingError(
             f"kernel {kernel}: {error.what}", seen=error.seen, limit=error.limit, fix=error.fix
@@ -224,26 +290,28 @@ class _Layout:
         self,
         nodes: tuple[CodeNode, ...],
         base: Indices,
-        env: Env,
+        scope: _Scope,
         mask: Mask | None,
         level: int = 0,
     ) -> Iterator[_Site]:
         """Place `nodes` from event `base` on, an array over the loops entered so far."""
+        offset = 0
         for node in nodes:
+            here = base + offset if offset else base
             if isinstance(node, CodeLoop):
-                yield from self._loop(node, base, env, mask, level)
+                yield from self._loop(node, here, scope, mask, level)
             elif isinstance(node, CodeBranch):
-                yield from self._branch(node, base, env, mask, level)
+                yield from self._branch(node, here, scope, mask, level)
             elif isinstance(node, (Issue, SetRegisters)):
-                keep = None if mask is None else np.broadcast_to(mask, base.shape)
-                positions = base.reshape(-1) if keep is None else base[keep]
+                keep = None if mask is None else np.broadcast_to(mask, here.shape)
+                positions = here.reshape(-1) if keep is None else here[keep]
                 self.cycles[positions] = node.cost
                 if isinstance(node, Issue) and positions.size:
-                    yield _Site(node, positions, base.shape, env, keep)
-            base = base + _node_events(node, self.params)
+                    yield _Site(node, positions, here.shape, scope, keep)
+            offset += _node_events(node, self.params)
 
     def _loop(
-        self, loop: CodeLoop, base: Indices, env: Env, mask: Mask | None, level: int
+        self, loop: CodeLoop, base: Indices, scope: _Scope, mask: Mask | None, level: int
     ) -> Iterator[_Site]:
         count = _iterations(loop, self.params)
         axis = [1] * self.depth
@@ -253,16 +321,16 @@ class _Layout:
         self.cycles[starts if mask is None else starts[np.broadcast_to(mask, starts.shape)]] = (
             loop.cost
         )
-        inside = {**env, loop.var: steps * loop.step}
+        inside = _Scope({**scope.env, loop.var: steps * loop.step})
         yield from self.place(loop.body, starts + 1, inside, mask, level + 1)
 
     def _branch(
-        self, branch: CodeBranch, base: Indices, env: Env, mask: Mask | None, level: int
+        self, branch: CodeBranch, base: Indices, scope: _Scope, mask: Mask | None, level: int
     ) -> Iterator[_Site]:
-        taken = np.asarray(branch.condition.evaluate(env)) != 0
+        taken = np.asarray(scope.value(branch.condition)) != 0
         if taken.ndim:
             yield from self.place(
-                branch.body, base, env, taken if mask is None else mask & taken, level
+                branch.body, base, scope, taken if mask is None else mask & taken, level
             )
         elif taken:
-            yield from self.place(branch.body, base, env, mask, level)
+            yield from self.place(branch.body, base, scope, mask, level)

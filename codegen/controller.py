@@ -11,21 +11,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from codegen.dataflow import (
     Hoisted,
     HoistedBranch,
     HoistedNode,
+    Register,
     Setup,
     State,
-    effect,
     hoist,
     loop_entry,
+    state_after,
 )
 from codegen.expr import Expr
 from codegen.kernel import Call, Comment, Guard, Instr, Kernel, Loop, Node
-from codegen.unroll import unroll
+from codegen.skeleton import Skeleton, has_call, register_values
+from codegen.unroll import Branch, Rolled, UnrolledNode, unroll
 from runtime_sim.errors import VnpuError
 from runtime_sim.isa.cost import CONTROLLER_COST
 from runtime_sim.npu import NpuConfig
@@ -53,24 +56,34 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class SetRegisters:
-    """Stores before a loop; their `cost` in cycles goes to the next command."""
+    """Stores before a loop, by register; their `cost` in cycles goes to the next command."""
 
-    writes: tuple[Write, ...]
+    values: Mapping[Register, Expr]
     cost: int
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """Return the stores."""
+        return tuple(Write(*register, expr) for register, expr in self.values.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
     """A command: the registers it still has to write, then the store that issues it.
 
-    `fields` has every field's expression, including those whose register holds it already; `cost`
-    is the controller cycles of all these stores.
+    `fields` has every field's expression, including those whose register holds it already;
+    `written` names those it has to write, and `cost` is the controller cycles of all these stores.
     """
 
     mnemonic: str
     fields: Mapping[str, Expr]
-    writes: tuple[Write, ...]
+    written: tuple[str, ...]
     cost: int
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """Return the stores but the last."""
+        return tuple(Write(self.mnemonic, name, self.fields[name]) for name in self.written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +167,45 @@ def lower_controller(
     be unrolled.
     """
     _check_names(kernel, kernel.body, frozenset(), callee_bytes is not None)
-    lowering = _Annotation(npu, callee_bytes or {})
-    body, _ = lowering.annotate(hoist(unroll(kernel.body, kernel.name)), {})
-    return Code(kernel.name, kernel.params, body, kernel.doc, lowering.code_bytes(body))
+    nodes = unroll(kernel.body, kernel.name)
+    if has_call(nodes):
+        lowering = _Annotation(npu, callee_bytes or {})
+        body, _ = lowering.annotate(hoist(nodes), {})
+        return Code(kernel.name, kernel.params, body, kernel.doc, lowering.code_bytes(body))
+    body, size = _annotated(Skeleton(nodes), npu)
+    return Code(kernel.name, kernel.params, tuple(_filled(body, nodes)), kernel.doc, size)
+
+
+@lru_cache(maxsize=1024)
+def _annotated(skeleton: Skeleton, npu: NpuConfig) -> tuple[tuple[CodeNode, ...], int]:
+    """Return the code of one of the kernels of a skeleton, and its size in bytes."""
+    lowering = _Annotation(npu, {})
+    body, _ = lowering.annotate(hoist(skeleton.nodes), {})
+    return body, lowering.code_bytes(body)
+
+
+def _filled(form: tuple[CodeNode, ...], nodes: tuple[UnrolledNode, ...]) -> Iterator[CodeNode]:
+    """Yield code of the form of `form`, the annotation of other nodes of the same skeleton."""
+    own = iter(nodes)
+    setting: SetRegisters | None = None
+    for code in form:
+        if isinstance(code, SetRegisters):
+            setting = code
+            continue
+        node = next(own)
+        if isinstance(code, Issue) and isinstance(node, Instr):
+            yield Issue(code.mnemonic, node.fields, code.written, code.cost)
+        elif isinstance(code, CodeLoop) and isinstance(node, Rolled):
+            if setting:
+                values = register_values(node, tuple(setting.values))
+                yield SetRegisters(values, setting.cost)
+                setting = None
+            body = tuple(_filled(code.body, node.body))
+            yield CodeLoop(code.var, node.extent, code.step, body, code.cost)
+        elif isinstance(code, CodeBranch) and isinstance(node, Branch):
+            yield CodeBranch(node.condition, tuple(_filled(code.body, node.body)))
+        elif isinstance(node, Comment):
+            yield node
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,19 +221,20 @@ class _Annotation:
         for node in nodes:
             if isinstance(node, Instr):
                 values = {(node.mnemonic, name): expr for name, expr in node.fields.items()}
-                writes = _missing(values, state)
-                cost = CONTROLLER_COST.command + _cost(writes)
-                out.append(Issue(node.mnemonic, node.fields, writes, cost))
+                missing = _missing(values, state)
+                cost = CONTROLLER_COST.command + _cost(missing)
+                written = tuple(name for _, name in missing)
+                out.append(Issue(node.mnemonic, node.fields, written, cost))
             elif isinstance(node, Setup):
-                writes = _missing(node.values, state)
-                out += [SetRegisters(writes, _cost(writes))] if writes else []
+                missing = _missing(node.values, state)
+                out += [SetRegisters(missing, _cost(missing))] if missing else []
             elif isinstance(node, HoistedBranch):
                 out.append(CodeBranch(node.condition, self.annotate(node.body, state)[0]))
             elif isinstance(node, Hoisted):
                 out.append(self._loop(node, state))
             else:
                 out.append(node)
-            state = effect(node).apply(state)
+            state = state_after(node, state)
         return tuple(out), state
 
     def _loop(self, node: Hoisted, state: State) -> CodeLoop:
@@ -202,9 +252,9 @@ class _Annotation:
 
     def _node_bytes(self, node: CodeNode, callees: set[str]) -> int:
         if isinstance(node, Issue):
-            return CONTROLLER_COST.command_bytes + CONTROLLER_COST.field_bytes * len(node.writes)
+            return CONTROLLER_COST.command_bytes + CONTROLLER_COST.field_bytes * len(node.written)
         if isinstance(node, SetRegisters):
-            return CONTROLLER_COST.field_bytes * len(node.writes)
+            return CONTROLLER_COST.field_bytes * len(node.values)
         if isinstance(node, (CodeLoop, CodeBranch)):
             return sum(self._node_bytes(child, callees) for child in node.body)
         if isinstance(node, Call):
@@ -212,22 +262,24 @@ class _Annotation:
         return 0
 
 
-def _missing(values: Mapping[tuple[str, str], Expr], state: State) -> tuple[Write, ...]:
-    return tuple(Write(*r, expr) for r, expr in values.items() if state.get(r) != expr)
+def _missing(values: Mapping[Register, Expr], state: State) -> dict[Register, Expr]:
+    return {r: expr for r, expr in values.items() if state.get(r) != expr}
 
 
-def _cost(writes: tuple[Write, ...]) -> int:
-    return sum(write.cost for write in writes)
+def _cost(values: Mapping[Register, Expr]) -> int:
+    return sum(Write(*register, expr).cost for register, expr in values.items())
 
 
 def _check_names(
     kernel: Kernel, nodes: tuple[Node, ...], bound: frozenset[str], calls: bool
 ) -> None:
+    params = frozenset(kernel.params)
     for node in nodes:
         for expr in _expressions(node):
-            unknown = (expr.names("var") - bound) | (expr.names("param") - set(kernel.params))
-            if unknown:
-                raise VnpuError(f"kernel {kernel.name}: nothing binds {', '.join(sorted(unknown))}")
+            if expr.names("var") <= bound and expr.names("param") <= params:
+                continue
+            unknown = (expr.names("var") - bound) | (expr.names("param") - params)
+            raise VnpuError(f"kernel {kernel.name}: nothing binds {', '.join(sorted(unknown))}")
         if isinstance(node, Loop):
             _check_loop(kernel, node, bound)
             _check_names(kernel, node.body, bound | {node.var}, calls)

@@ -26,18 +26,20 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Hoisted:
-    """A rolled loop whose body has been hoisted too."""
+    """A rolled loop whose body has been hoisted too; `effect` is that of one pass of the body."""
 
     loop: Rolled
     body: tuple[HoistedNode, ...]
+    effect: Effect
 
 
 @dataclass(frozen=True, slots=True)
 class HoistedBranch:
-    """A branch whose body has been hoisted."""
+    """A branch whose body has been hoisted; `effect` is that of the body."""
 
     condition: Expr
     body: tuple[HoistedNode, ...]
+    effect: Effect
 
 
 HoistedNode = Instr | Setup | Hoisted | HoistedBranch | Comment | Call
@@ -57,9 +59,11 @@ def hoist(
             invariant = {r: e for r, e in _invariants(node).items() if r not in done}
             if invariant:
                 out.append(Setup(invariant))
-            out.append(Hoisted(node, hoist(node.body, done | frozenset(invariant))))
+            body = hoist(node.body, done | frozenset(invariant))
+            out.append(Hoisted(node, body, effect_of(body)))
         elif isinstance(node, Branch):
-            out.append(HoistedBranch(node.condition, hoist(node.body, done)))
+            body = hoist(node.body, done)
+            out.append(HoistedBranch(node.condition, body, effect_of(body)))
         else:
             out.append(node)
     return tuple(out)
@@ -154,19 +158,32 @@ def _compose(first: Change | None, second: Change) -> Change:
     return first if first.expr == second.expr else _UNKNOWN
 
 
+def state_after(node: HoistedNode, state: State) -> State:
+    """Return what is known after one node ran in `state`."""
+    values = _values(node)
+    if values is not None:
+        return {**state, **values}
+    return effect(node).apply(state)
+
+
+def _values(node: HoistedNode) -> Mapping[Register, Expr] | None:
+    """Return what a node that always sets its registers sets them to; None for other nodes."""
+    if isinstance(node, Instr):
+        return {(node.mnemonic, name): expr for name, expr in node.fields.items()}
+    return node.values if isinstance(node, Setup) else None
+
+
 def effect(node: HoistedNode) -> Effect:
     """Return what one node does to the registers."""
-    if isinstance(node, Instr):
-        return Effect({(node.mnemonic, f): Change(e, True) for f, e in node.fields.items()})
-    if isinstance(node, Setup):
-        return Effect({register: Change(e, True) for register, e in node.values.items()})
+    values = _values(node)
+    if values is not None:
+        return Effect({register: Change(expr, True) for register, expr in values.items()})
     if isinstance(node, HoistedBranch):
-        return effect_of(node.body).maybe()
+        return node.effect.maybe()
     if isinstance(node, Hoisted):
-        body = effect_of(node.body)
-        header = body.maybe(node.loop.var)
+        header = node.effect.maybe(node.loop.var)
         runs = node.loop.extent.constant
-        return header.then(body).without(node.loop.var) if runs else header
+        return header.then(node.effect).without(node.loop.var) if runs else header
     return Effect(forgets=isinstance(node, Call))
 
 
@@ -180,4 +197,4 @@ def effect_of(nodes: tuple[HoistedNode, ...]) -> Effect:
 
 def loop_entry(node: Hoisted) -> Effect:
     """Return what is left of the state before a loop at the start of each of its iterations."""
-    return effect_of(node.body).maybe(node.loop.var)
+    return node.effect.maybe(node.loop.var)

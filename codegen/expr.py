@@ -6,8 +6,10 @@ emission cannot drift apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Union
 
@@ -16,6 +18,7 @@ import numpy as np
 ExprLike = Union["Expr", int]
 
 
+_NOTHING: frozenset[str] = frozenset()
 _HEX_FROM = 1 << 40
 """Constants from here on carry an address region: C prints them in hexadecimal."""
 
@@ -35,13 +38,14 @@ def _function(name: str) -> CForm:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """How an operation is evaluated and printed.
+    """How an operation is evaluated, on arrays and on Python's integers, and printed.
 
     `natural` is the plain C operator, where C and NumPy agree for a non-negative left operand
     only; `grows` says that non-negative operands give a non-negative result.
     """
 
     evaluate: Callable[..., Any]
+    of_integers: Callable[..., int]
     c_form: CForm
     natural: CForm | None = None
     grows: bool = True
@@ -49,17 +53,25 @@ class Operation:
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "add": Operation(np.add, CForm("{} + {}", 4, (4, 5))),
-        "sub": Operation(np.subtract, CForm("{} - {}", 4, (4, 5)), grows=False),
-        "mul": Operation(np.multiply, CForm("{} * {}", 5, (6, 6))),
-        "div": Operation(np.floor_divide, _function("floor_div"), CForm("{} / {}", 5, (5, 6))),
-        "mod": Operation(np.mod, _function("floor_mod"), CForm("{} % {}", 5, (5, 6))),
-        "shl": Operation(np.left_shift, _function("shl")),
-        "and": Operation(np.bitwise_and, CForm("{} & {}", 2, (6, 6))),
-        "min": Operation(np.minimum, _function("min")),
-        "max": Operation(np.maximum, _function("max")),
-        "lt": Operation(lambda a, b: np.less(a, b).astype(np.int64), _function("less")),
-        "select": Operation(np.where, CForm("{} ? {} : {}", 1, (3, 3, 3))),
+        "add": Operation(np.add, operator.add, CForm("{} + {}", 4, (4, 5))),
+        "sub": Operation(np.subtract, operator.sub, CForm("{} - {}", 4, (4, 5)), grows=False),
+        "mul": Operation(np.multiply, operator.mul, CForm("{} * {}", 5, (6, 6))),
+        "div": Operation(
+            np.floor_divide, operator.floordiv, _function("floor_div"), CForm("{} / {}", 5, (5, 6))
+        ),
+        "mod": Operation(np.mod, operator.mod, _function("floor_mod"), CForm("{} % {}", 5, (5, 6))),
+        "shl": Operation(np.left_shift, operator.lshift, _function("shl")),
+        "and": Operation(np.bitwise_and, operator.and_, CForm("{} & {}", 2, (6, 6))),
+        "min": Operation(np.minimum, min, _function("min")),
+        "max": Operation(np.maximum, max, _function("max")),
+        "lt": Operation(
+            lambda a, b: np.less(a, b).astype(np.int64),
+            lambda a, b: int(a < b),
+            _function("less"),
+        ),
+        "select": Operation(
+            np.where, lambda c, a, b: a if c else b, CForm("{} ? {} : {}", 1, (3, 3, 3))
+        ),
     }
 )
 """`div` and `mod` have a positive divisor and round towards minus infinity. The C functions are in
@@ -77,10 +89,14 @@ class Expr:
     op: str
     args: tuple[Any, ...]
     _hash: int = field(init=False, repr=False)
+    _vars: frozenset[str] = field(init=False, repr=False)
+    _params: frozenset[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Hash once: lowering compares and looks up expressions all the time."""
+        """Hash and collect names once: lowering asks for both all the time."""
         object.__setattr__(self, "_hash", hash((self.op, self.args)))
+        object.__setattr__(self, "_vars", _names("var", self.op, self.args))
+        object.__setattr__(self, "_params", _names("param", self.op, self.args))
 
     def __hash__(self) -> int:
         return self._hash
@@ -124,23 +140,40 @@ class Expr:
     def __and__(self, other: ExprLike) -> Expr:
         return _binary("and", self, other)
 
-    def evaluate(self, env: Mapping[str, Any]) -> Any:
-        """Return the value under `env` (name -> int or int64 array; arrays broadcast)."""
-        if self.op == "const":
-            return np.int64(self.args[0])
-        if self.op in ("var", "param"):
-            return env[self.args[0]]
-        if self.op == "select":
-            return self._evaluate_select(env)
-        return OPERATIONS[self.op].evaluate(*(arg.evaluate(env) for arg in self.args))
+    def evaluate(self, env: Mapping[str, Any], known: dict[int, Any] | None = None) -> Any:
+        """Return the value under `env` (name -> int or int64 array; arrays broadcast).
 
-    def _evaluate_select(self, env: Mapping[str, Any]) -> Any:
+        `known` keeps the values of subexpressions, by identity, from call to call under the same
+        `env`; it must not outlive the expressions.
+        """
+        op = self.op
+        if op == "const":
+            return self.args[0]
+        if op in ("var", "param"):
+            return env[self.args[0]]
+        known = {} if known is None else known
+        value = known.get(id(self))
+        if value is None:
+            value = known[id(self)] = self._evaluate(env, known)
+        return value
+
+    def _evaluate(self, env: Mapping[str, Any], known: dict[int, Any]) -> Any:
+        if self.op == "select":
+            return self._evaluate_select(env, known)
+        left, right = self.args
+        a, b = left.evaluate(env, known), right.evaluate(env, known)
+        operation = OPERATIONS[self.op]
+        if type(a) is int and type(b) is int:
+            return operation.of_integers(a, b)
+        return operation.evaluate(a, b)
+
+    def _evaluate_select(self, env: Mapping[str, Any], known: dict[int, Any]) -> Any:
         """Evaluate as C does: where one condition decides, only the chosen expression."""
         condition, if_true, if_false = self.args
-        chosen = np.asarray(condition.evaluate(env)) != 0
-        if chosen.ndim == 0:
-            return (if_true if chosen else if_false).evaluate(env)
-        return np.where(chosen, if_true.evaluate(env), if_false.evaluate(env))
+        chosen = condition.evaluate(env, known) != 0
+        if np.ndim(chosen) == 0:
+            return (if_true if chosen else if_false).evaluate(env, known)
+        return np.where(chosen, if_true.evaluate(env, known), if_false.evaluate(env, known))
 
     def to_c(self, param_prefix: str = "", binds: int = 0, names: Names = _NO_NAMES) -> str:
         """Return the expression in C; `param_prefix` (`a->`) goes before each parameter.
@@ -196,26 +229,24 @@ class Expr:
 
     def names(self, kind: str) -> frozenset[str]:
         """Return the names of kind `var` or `param` that the expression reads."""
-        return frozenset(leaf.args[0] for leaf in self.leaves() if leaf.op == kind)
+        return self._vars if kind == "var" else self._params
 
-    def leaves(self) -> Iterator[Expr]:
-        """Yield the expression's constants, variables and parameters."""
-        if self.op in ("const", "var", "param"):
-            yield self
-            return
-        for arg in self.args:
-            yield from arg.leaves()
+    def substitute(self, values: Mapping[str, Expr], known: dict[Expr, Expr] | None = None) -> Expr:
+        """Return the expression with loop variables and parameters replaced by name.
 
-    def substitute(self, values: Mapping[str, Expr]) -> Expr:
-        """Return the expression with loop variables and parameters replaced by name."""
-        if self.op == "const":
+        `known` keeps what became of subexpressions from call to call with the same `values`.
+        """
+        if self._vars.isdisjoint(values) and self._params.isdisjoint(values):
             return self
-        if self.op in ("var", "param"):
-            return values.get(self.args[0], self)
-        args = [arg.substitute(values) for arg in self.args]
-        if all(new is old for new, old in zip(args, self.args)):
-            return self
-        return select(*args) if self.op == "select" else _binary(self.op, *args)
+        if self.is_leaf:
+            return values[self.args[0]]
+        known = {} if known is None else known
+        made = known.get(self)
+        if made is None:
+            args = [arg.substitute(values, known) for arg in self.args]
+            made = select(*args) if self.op == "select" else _binary(self.op, *args)
+            known[self] = made
+        return made
 
     @property
     def operations(self) -> int:
@@ -233,16 +264,31 @@ class Expr:
         return int(self.args[0]) if self.op == "const" else None
 
 
+def _names(kind: str, op: str, args: tuple[Any, ...]) -> frozenset[str]:
+    """Return the variables or parameters that an expression of these parts reads."""
+    if op in ("const", "var", "param"):
+        return frozenset(args) if op == kind else _NOTHING
+    found = _NOTHING
+    for arg in args:
+        names = arg.names(kind)
+        if names and not names <= found:
+            found = found | names if found else names
+    return found
+
+
+@lru_cache(maxsize=1 << 14)
 def const(value: int) -> Expr:
     """Return a constant."""
     return Expr("const", (int(value),))
 
 
+@lru_cache(maxsize=1 << 10)
 def var(name: str) -> Expr:
     """Return a loop variable."""
     return Expr("var", (name,))
 
 
+@lru_cache(maxsize=1 << 10)
 def param(name: str) -> Expr:
     """Return a kernel parameter."""
     return Expr("param", (name,))
@@ -286,13 +332,14 @@ def ceil_div(value: ExprLike, divisor: int) -> Expr:
     return (as_expr(value) + (divisor - 1)) // divisor
 
 
+@lru_cache(maxsize=1 << 16)
 def _binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     a, b = as_expr(left), as_expr(right)
     x, y = a.constant, b.constant
     if op in ("div", "mod") and y is not None and y <= 0:
         raise ValueError(f"{op} needs a positive divisor, not {y}")
     if x is not None and y is not None:
-        return const(int(OPERATIONS[op].evaluate(x, y)))
+        return const(OPERATIONS[op].of_integers(x, y))
     return _simplify(op, a, b, x, y) or Expr(op, (a, b))
 
 

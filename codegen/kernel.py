@@ -46,9 +46,13 @@ class Instr:
         }
         object.__setattr__(self, "fields", MappingProxyType(full))
 
-    def substitute(self, values: Mapping[str, Expr]) -> Instr:
-        """Return the instruction with variables replaced."""
-        return Instr(self.mnemonic, {k: e.substitute(values) for k, e in self.fields.items()})
+    def substitute(
+        self, values: Mapping[str, Expr], known: dict[Expr, Expr] | None = None
+    ) -> Instr:
+        """Return the instruction with variables replaced; `known`: see `Expr.substitute`."""
+        known = {} if known is None else known
+        fields = {name: expr.substitute(values, known) for name, expr in self.fields.items()}
+        return Instr(self.mnemonic, fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codegen.expr import Expr, const, minimum, var
 from codegen.kernel import Call, Comment, Guard, Instr, Loop, Node
@@ -29,7 +29,18 @@ class Branch:
 
 
 UnrolledNode = Instr | Rolled | Branch | Comment | Call
-Values = Mapping[str, Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What loop variables stand for in a copy of a body, and what that makes of expressions."""
+
+    of: Mapping[str, Expr]
+    known: dict[Expr, Expr] = field(default_factory=dict)
+
+    def put(self, expr: Expr) -> Expr:
+        """Return the expression with the variables replaced."""
+        return expr.substitute(self.of, self.known)
 
 
 def unroll(nodes: tuple[Node, ...], kernel: str) -> tuple[UnrolledNode, ...]:
@@ -39,7 +50,7 @@ def unroll(nodes: tuple[Node, ...], kernel: str) -> tuple[UnrolledNode, ...]:
     unrolled by k becomes a loop over the whole multiples of k and one over the rest. Raises
     VnpuError, which names the kernel, for full unrolling of such a loop and for a negative factor.
     """
-    return tuple(_expand(nodes, {}, kernel))
+    return tuple(_expand(nodes, Values({}), kernel))
 
 
 def _expand(nodes: tuple[Node, ...], values: Values, kernel: str) -> Iterator[UnrolledNode]:
@@ -47,18 +58,18 @@ def _expand(nodes: tuple[Node, ...], values: Values, kernel: str) -> Iterator[Un
         if isinstance(node, Comment):
             yield node
         elif isinstance(node, Instr):
-            yield node.substitute(values) if values else node
+            yield node.substitute(values.of, values.known) if values.of else node
         elif isinstance(node, Guard):
             yield from _guard(node, values, kernel)
         elif isinstance(node, Loop):
             yield from _loop(node, values, kernel)
         else:
-            args = {name: expr.substitute(values) for name, expr in node.args.items()}
+            args = {name: values.put(expr) for name, expr in node.args.items()}
             yield Call(node.kernel, args, node.label)
 
 
 def _guard(guard: Guard, values: Values, kernel: str) -> Iterator[UnrolledNode]:
-    condition = guard.condition.substitute(values)
+    condition = values.put(guard.condition)
     if condition.constant == 0:
         return
     if condition.constant is not None:
@@ -103,7 +114,7 @@ def _rolled(
 
 def _copy(loop: Loop, index: Expr, values: Values, kernel: str) -> Iterator[UnrolledNode]:
     if index != var(loop.var):
-        values = {**values, loop.var: index}
+        values = Values({**values.of, loop.var: index})
     return _expand(loop.body, values, kernel)
 
 

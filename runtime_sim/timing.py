@@ -8,7 +8,7 @@ constants, one pass in stream order computes them all, and a shorter transfer ne
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import chain
 
@@ -85,8 +85,12 @@ class Work:
     drains: Column
     counter: Column
 
+    def part(self, first: int, last: int) -> Work:
+        """Return the commands [first, last)."""
+        return Work(*(getattr(self, entry.name)[first:last] for entry in fields(Work)))
 
-_FENCE, _END = 1, 2
+
+FENCE, END = 1, 2
 """Values of `Work.drains`; END's own wait is the end of the program, not a stall."""
 
 MOMENTS = ("issued", "waited", "producer", "ready", "turn", "start", "end")
@@ -126,12 +130,19 @@ def simulate(stream: bytes | Words, config: NpuConfig) -> Timeline:
 
 def measure(stream: bytes | Words, config: NpuConfig) -> Work:
     """Return the cost columns of a stream; raises DecodingError for an illegal one."""
-    count = len(as_words(stream))
+    return work_of(decode_columns(stream), len(as_words(stream)), config)
+
+
+def work_of(groups: Iterable[Columns], count: int, config: NpuConfig) -> Work:
+    """Return the cost columns of `count` commands that are given instruction by instruction.
+
+    Only the fields that cost or order anything are read.
+    """
     columns = {entry.name: np.zeros(count, np.int64) for entry in fields(Work)}
     columns["memory"] -= 1
     columns["counter"] -= 1
     work = Work(**columns)
-    for group in decode_columns(stream):
+    for group in groups:
         _fill(work, group, config)
     return work
 
@@ -142,7 +153,7 @@ def _fill(work: Work, group: Columns, config: NpuConfig) -> None:
     for name in ("issue", "wait", "post"):
         getattr(work, name)[index] = f[name]
     work.cycles[index] = COSTS[row.mnemonic](f, config)
-    work.drains[index] = {"FENCE": _FENCE, "END": _END}.get(row.mnemonic, 0)
+    work.drains[index] = {"FENCE": FENCE, "END": END}.get(row.mnemonic, 0)
     if row.mnemonic == "COUNTER":
         work.counter[index] = f["id"]
     if row.queue in (Queue.LD, Queue.ST):
@@ -180,7 +191,7 @@ class _Schedule:
             left = recent[queue]
             free = max(ends) if drains else left[0]
             if free > now:
-                if drains != _END:
+                if drains != END:
                     self.stalls.append((now, free, queue))
                 now = free
             begin, producer, waited = now, -1, 0

@@ -15,7 +15,8 @@ from runtime_sim.cost import COSTS
 from runtime_sim.isa.codec import Words, decode_columns, encode
 from runtime_sim.isa.table import INSTRUCTIONS
 from runtime_sim.npu import Memory, NpuConfig
-from runtime_sim.timing import TimingError, simulate
+from runtime_sim.timing import TimingError, measure, simulate
+from runtime_sim.total_cycles import total_cycles
 from runtime_sim.traffic import bursts
 from tests.runtime_sim import programs
 from tests.runtime_sim.streams import address, conv, load, mask, requant, store, stream
@@ -227,3 +228,16 @@ def test_less_latency_and_deeper_queues_never_cost_cycles(words: Words, config: 
     deep = replace(config, queue_depth=config.queue_depth + 1)
     assert simulate(words, quick).total <= total
     assert simulate(words, deep).total <= total
+
+
+@given(PROGRAMS, CONFIGS)
+def test_the_total_alone_is_that_of_the_timeline(words: Words, config: NpuConfig) -> None:
+    work = measure(words, config)
+    assert total_cycles(work, config) == simulate(words, config).total
+
+
+def test_the_total_alone_needs_posts_too() -> None:
+    words = stream(load(), requant(wait=mask(5)))
+    with pytest.raises(TimingError, match="waits for what no earlier command posts"):
+        total_cycles(measure(words, CONFIG), CONFIG)
+    assert total_cycles(measure(stream(), CONFIG), CONFIG) == 0
