@@ -21,6 +21,7 @@ from runtime_sim.traffic import bursts, memory_index
 Column = NDArray[np.int64]
 Fields = Mapping[str, Column]
 Cost = Callable[[Fields, NpuConfig], Column]
+SOFTMAX_PASSES = 3
 
 
 def load(f: Fields, config: NpuConfig) -> Column:
@@ -80,6 +81,16 @@ def avgpool(f: Fields, config: NpuConfig) -> Column:
 def convert(f: Fields, config: NpuConfig) -> Column:
     """Return one pass of the lanes over the tensor."""
     return ceil_divide(f["h"] * f["w"] * f["c"], config.lanes)
+
+
+def lut(f: Fields, config: NpuConfig) -> Column:
+    """Return one pass of the lanes over the tensor."""
+    return ceil_divide(f["h"] * f["w"] * f["c"], config.lanes)
+
+
+def softmax(f: Fields, config: NpuConfig) -> Column:
+    """Return three passes: the maximum, the exponentials and their sum, the quotients."""
+    return SOFTMAX_PASSES * ceil_divide(f["h"] * f["w"] * f["c"], config.lanes)
 
 
 def fill(f: Fields, config: NpuConfig) -> Column:

@@ -47,6 +47,7 @@ class Capabilities:
     power_of_two_scales: bool = False
     depthwise_unit: bool = True
     float_requantizer: bool = True
+    lut_unit: bool = True
 
 
 @dataclass(frozen=True, slots=True)

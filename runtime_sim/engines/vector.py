@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from runtime_sim import numerics
 from runtime_sim.engines.windows import window, window_input
-from runtime_sim.isa.fields import DType, EltwiseOp, Rounding
+from runtime_sim.isa.fields import DType, EltwiseOp, Rounding, SoftmaxAlgorithm
 from runtime_sim.npu import NpuConfig
 from runtime_sim.step import Step
 from runtime_sim.views import DTYPES, Fields, accumulator, tensor, vector
@@ -90,6 +90,39 @@ def convert(f: Fields, config: NpuConfig) -> Step:
         tensor(f, "out", *shape, f["out_type"]),
         _converter(f),
     )
+
+
+def lut(f: Fields, config: NpuConfig) -> Step:
+    """out <- table[in], indexed by the raw byte."""
+    shape = (f["h"], f["w"], f["c"])
+    return Step(
+        (tensor(f, "in", *shape, DType.U8), vector(f["table_addr"], 256)),
+        tensor(f, "out", *shape, DType.U8),
+        lambda x, table: np.take(table, x),
+    )
+
+
+def softmax(f: Fields, config: NpuConfig) -> Step:
+    """out <- exp(scale * (in - max)) over its sum along the channels, requantised."""
+    shape = (f["h"], f["w"], f["c"])
+    exact = f["algorithm"] == SoftmaxAlgorithm.EXACT
+    return Step(
+        (tensor(f, "in", *shape, f["in_type"]),),
+        tensor(f, "out", *shape, f["out_type"]),
+        lambda x: _exact_softmax(f, x) if exact else _shiftmax(f, x),
+    )
+
+
+def _exact_softmax(f: Fields, x: Array) -> Array:
+    scale = float(numerics.float32_from_bits(f["in_scale"]))
+    shares = numerics.exact_softmax(x, scale) / float(numerics.float32_from_bits(f["out_mult"]))
+    return numerics.clamp(np.rint(shares), f["out_zp"], f["lo"], f["hi"])
+
+
+def _shiftmax(f: Fields, x: Array) -> Array:
+    shares = numerics.shiftmax(x, f["in_scale"])
+    scaled = numerics.requantize(shares, f["out_mult"], f["out_shift"], f["rounding"])
+    return numerics.clamp(scaled, f["out_zp"], f["lo"], f["hi"])
 
 
 def fill(f: Fields, config: NpuConfig) -> Step:

@@ -51,6 +51,13 @@ class EltwiseOp(IntEnum):
     MAX = 4
 
 
+class SoftmaxAlgorithm(IntEnum):
+    """How SOFTMAX takes exponentials; `runtime_sim.numerics` holds the arithmetic of each."""
+
+    EXACT = 0
+    SHIFTMAX = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field of a command.

@@ -6,9 +6,18 @@ returns None, or what is wrong as (fields, value seen, limit).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
-from runtime_sim.isa.fields import DType, EltwiseOp, Instruction, Queue, Rounding
+from runtime_sim import numerics
+from runtime_sim.isa.fields import (
+    DType,
+    EltwiseOp,
+    Instruction,
+    Queue,
+    Rounding,
+    SoftmaxAlgorithm,
+)
 from runtime_sim.npu import NpuConfig
 
 Fault = tuple[str, object, object]
@@ -107,6 +116,26 @@ def left_shift_is_used(f: Mapping[str, int], row: Instruction, config: NpuConfig
     return None
 
 
+def softmax_is_defined(f: Mapping[str, int], row: Instruction, config: NpuConfig) -> Fault | None:
+    """SOFTMAX: EXACT rounds with FLOAT_RNE and has finite scales above 0; SHIFTMAX rounds in a
+    fixed-point mode, and the sums of its exponentials are above 0 and fit int32."""
+    if row.mnemonic != "SOFTMAX":
+        return None
+    if f["algorithm"] == SoftmaxAlgorithm.EXACT:
+        if f["rounding"] != Rounding.FLOAT_RNE:
+            return "rounding", Rounding(f["rounding"]).name, "FLOAT_RNE in EXACT"
+        for name in ("in_scale", "out_mult"):
+            scale = float(numerics.float32_from_bits(f[name]))
+            if not 0 < scale < math.inf:
+                return name, scale, "a finite scale above 0 in EXACT"
+        return None
+    if f["rounding"] in _FLOAT_MODES:
+        return "rounding", Rounding(f["rounding"]).name, "a fixed-point mode in SHIFTMAX"
+    if not numerics.shiftmax_fits(f["in_scale"], f["c"]):
+        return "in_scale", f["in_scale"], f"one whose sums over {f['c']} channels fit int32"
+    return None
+
+
 def types_supported(f: Mapping[str, int], row: Instruction, config: NpuConfig) -> Fault | None:
     """The array takes only activation and weight types that the configuration lists."""
     if row.queue != Queue.MX:
@@ -137,7 +166,10 @@ def asymmetry_supported(f: Mapping[str, int], row: Instruction, config: NpuConfi
 
 
 def unit_present(f: Mapping[str, int], row: Instruction, config: NpuConfig) -> Fault | None:
-    """DWCONV needs the depthwise unit; FLOAT_RNE on integers needs the float requantiser."""
+    """DWCONV needs the depthwise unit, LUT the look-up unit; FLOAT_RNE on integers needs the float
+    requantiser."""
+    if row.mnemonic == "LUT" and not config.capabilities.lut_unit:
+        return "opcode", "LUT", "another instruction: this NPU has no look-up unit"
     if row.mnemonic == "DWCONV" and not config.capabilities.depthwise_unit:
         return "opcode", "DWCONV", "CONV: this NPU has no depthwise unit"
     converts_float = DType.F32 in (f.get("in_type"), f.get("out_type"))
@@ -157,6 +189,7 @@ RULES: tuple[Rule, ...] = (
     shifts_in_range,
     rounding_is_defined,
     left_shift_is_used,
+    softmax_is_defined,
     types_supported,
     asymmetry_supported,
     unit_present,

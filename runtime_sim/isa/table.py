@@ -14,6 +14,7 @@ from runtime_sim.isa.fields import (
     Instruction,
     Queue,
     Rounding,
+    SoftmaxAlgorithm,
     extent,
     matrix_operand,
     spm_operand,
@@ -293,6 +294,60 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Move, transpose and convert: quantise (float32 in), dequantise (float32 out) or rescale "
         "(both integer), with free strides on both sides.",
         "ceil(h * w * c / lanes)",
+    ),
+    Instruction(
+        "LUT",
+        0x25,
+        Queue.VX,
+        (
+            extent("h", "rows"),
+            extent("w", "columns"),
+            extent("c", "channels"),
+            *spm_operand("in", "input bytes"),
+            *spm_operand("out", "result bytes"),
+            Field("table_addr", 28, "SPM address of the table: 256 bytes, one for each input byte"),
+        ),
+        "Look every byte up: out = table[in], where the index is the raw byte (int8 -1 is 255).",
+        "ceil(h * w * c / lanes)",
+    ),
+    Instruction(
+        "SOFTMAX",
+        0x26,
+        Queue.VX,
+        (
+            Field("algorithm", 2, "how exponentials are taken", choices=tuple(SoftmaxAlgorithm)),
+            extent("h", "rows"),
+            extent("w", "columns"),
+            extent("c", "channels, along which each pixel is normalised"),
+            *spm_operand("in", "input"),
+            *spm_operand("out", "result"),
+            _dtype("in_type", "input type"),
+            _dtype("out_type", "result type"),
+            Field(
+                "in_scale",
+                32,
+                "EXACT: float32 bits of the input scale; SHIFTMAX: the integer "
+                "round(1 / input scale)",
+                True,
+            ),
+            Field(
+                "out_mult",
+                32,
+                "EXACT: float32 bits of the output scale; SHIFTMAX: multiplier "
+                "from 1/128 to the output scale",
+                True,
+            ),
+            Field("out_shift", 8, "its shift", True),
+            _ROUNDING,
+            *_CLAMP,
+        ),
+        "Normalise the channels of each pixel. EXACT: exp(s * (x - max)) over its sum, in float64, "
+        "rounded half to even to the output scale. SHIFTMAX: the integers of I-ViT's Shiftmax "
+        "(arXiv 2207.01405, Algorithm 1) as TVM 0.19 computes qnn.softmax: with p = x - max, then "
+        "p + (p >> 1) - (p >> 4), and n = in_scale: q = min(-p / n, 20), "
+        "e = (((p + q * n) >> 1) + n) << (max q - q), result ((2^30 / sum e) * e) >> 23.",
+        "3 * ceil(h * w * c / lanes): one pass for the maximum, one for exponentials and their "
+        "sum, one for the quotients",
     ),
     Instruction(
         "FILL",

@@ -32,6 +32,7 @@ from runtime_sim.numerics.rounding import (
     saturate_int32,
     wrapping_add_int32,
 )
+from runtime_sim.numerics.softmax import exact_softmax, shiftmax, shiftmax_fits
 
 __all__ = [
     "FIXED_POINT_MODES",
@@ -48,6 +49,7 @@ __all__ = [
     "clamp",
     "clamp_float",
     "doubling_high_mul",
+    "exact_softmax",
     "float32_bits",
     "float32_from_bits",
     "pack_records",
@@ -58,6 +60,8 @@ __all__ = [
     "round_half_away",
     "rounding_divide_by_power",
     "saturate_int32",
+    "shiftmax",
+    "shiftmax_fits",
     "unpack_records",
     "wrapping_add_int32",
 ]

@@ -13,10 +13,18 @@ import numpy as np
 
 from runtime_sim import npu
 from runtime_sim.isa.codec import Words, encode
-from runtime_sim.isa.fields import DType, EltwiseOp, Field, Instruction, Queue, Rounding
+from runtime_sim.isa.fields import (
+    DType,
+    EltwiseOp,
+    Field,
+    Instruction,
+    Queue,
+    Rounding,
+    SoftmaxAlgorithm,
+)
 from runtime_sim.isa.layout import BY_MNEMONIC
 from runtime_sim.isa.table import INSTRUCTIONS
-from runtime_sim.numerics import float32_bits, pack_records
+from runtime_sim.numerics import FIXED_POINT_MODES, float32_bits, pack_records
 from runtime_sim.plan import Planned, plan_command
 
 CONFIG = npu.load("vnpu-64")
@@ -135,6 +143,9 @@ def _couple(random: Random, row: Instruction, f: dict[str, int]) -> None:
         f["rounding"] = Rounding.FLOAT_RNE
     if f.get("in_type") == DType.F32:
         f["rounding"] = random.choice((Rounding.FLOAT_RNE, Rounding.HALF_AWAY_F64))
+    if row.mnemonic == "SOFTMAX":
+        exact = f["algorithm"] == SoftmaxAlgorithm.EXACT
+        f["rounding"] = Rounding.FLOAT_RNE if exact else random.choice(sorted(FIXED_POINT_MODES))
     is_float = f.get("rounding") == Rounding.FLOAT_RNE or DType.F32 in (
         f.get("in_type"),
         f.get("out_type"),
@@ -144,6 +155,8 @@ def _couple(random: Random, row: Instruction, f: dict[str, int]) -> None:
             f[name] = float32_bits(random.uniform(0.01, 1.5))
         elif name in f:
             f[name] = random.randrange(1 << 30, 1 << 31)
+    if row.mnemonic == "SOFTMAX":
+        _couple_softmax(random, f)
     if "left_shift" in f:
         if is_float or f["op"] == EltwiseOp.MUL:
             f["left_shift"] = 0
@@ -160,6 +173,14 @@ def _couple(random: Random, row: Instruction, f: dict[str, int]) -> None:
         f["ic"] = min(f["ic"], CONFIG.array_rows // 2)
 
 
+def _couple_softmax(random: Random, f: dict[str, int]) -> None:
+    """Give inputs a scale at which no channel takes everything."""
+    f["in_scale"] = random.randrange(30, 300)
+    if f["algorithm"] == SoftmaxAlgorithm.EXACT:
+        f["in_scale"] = float32_bits(random.uniform(0.003, 0.02))
+        f["out_mult"] = float32_bits(random.uniform(1 / 512, 1 / 64))
+
+
 def _place(random: Random, f: dict[str, int]) -> None:
     """Give every SPM operand room of its own, with slack between rows, pixels and operands."""
     cursor = random.randrange(16)
@@ -171,6 +192,7 @@ def _place(random: Random, f: dict[str, int]) -> None:
     channels = f.get("n", f.get("oc", f.get("c", 1) * f.get("mult", 1)))
     depth = f.get("kh", 1) * f.get("kw", 1) * f.get("ic", 1)
     sizes = {"params": 12 * max(channels, depth), "w_addr": depth * channels, "w_zp_addr": channels}
+    sizes["table_addr"] = 256
     for name, size in sizes.items():
         if name in f:
             f[name] = cursor

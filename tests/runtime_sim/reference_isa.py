@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from itertools import product
@@ -214,6 +215,51 @@ def convert(state: State, f: Fields, config: NpuConfig) -> None:
         ref.put(state, f, "out", y, x, c, f["out_type"], converted(f, value))
 
 
+def lut(state: State, f: Fields, config: NpuConfig) -> None:
+    """LUT."""
+    for (y, x), c in product(ref.pixels(f), range(f["c"])):
+        index = ref.get(state, f, "in", y, x, c, ref.U8)
+        ref.put(state, f, "out", y, x, c, ref.U8, state.spm[f["table_addr"] + index])
+
+
+def exact_softmax(f: Fields, values: list[int]) -> list[int]:
+    """Take exponentials of reals, each divided by their sum."""
+    scale, out_scale = (float(ref.bits_to_float(f[name])) for name in ("in_scale", "out_mult"))
+    exponentials = [math.exp(scale * (value - max(values))) for value in values]
+    total = math.fsum(exponentials)
+    return [
+        ref.float_to_integer(e / total / out_scale, f["out_zp"], f["lo"], f["hi"])
+        for e in exponentials
+    ]
+
+
+def shiftmax(f: Fields, values: list[int]) -> list[int]:
+    """Follow Algorithm 1 of I-ViT, with TVM's limit of 20 halvings."""
+    unit, parts = f["in_scale"], []
+    for value in values:
+        below = value - max(values)
+        power = below + (below >> 1) - (below >> 4)
+        halvings = min(ref.truncating_divide(power, -unit), 20)
+        parts.append((halvings, ((power + halvings * unit) >> 1) + unit))
+    most = max(halvings for halvings, _ in parts)
+    exponentials = [mantissa << (most - halvings) for halvings, mantissa in parts]
+    factor = ref.truncating_divide(1 << 30, sum(exponentials))
+    scaled = [
+        ref.scale_integer((factor * e) >> 23, f["out_mult"], f["out_shift"], f["rounding"])
+        for e in exponentials
+    ]
+    return [max(f["lo"], min(f["hi"], value + f["out_zp"])) for value in scaled]
+
+
+def softmax(state: State, f: Fields, config: NpuConfig) -> None:
+    """SOFTMAX."""
+    algorithm = shiftmax if f["algorithm"] else exact_softmax
+    for y, x in ref.pixels(f):
+        values = [ref.get(state, f, "in", y, x, c, f["in_type"]) for c in range(f["c"])]
+        for c, value in enumerate(algorithm(f, values)):
+            ref.put(state, f, "out", y, x, c, f["out_type"], value)
+
+
 def fill(state: State, f: Fields, config: NpuConfig) -> None:
     """FILL."""
     for (y, x), c in product(ref.pixels(f), range(f["c"])):
@@ -231,5 +277,7 @@ EXECUTE: dict[str, Callable[[State, Fields, NpuConfig], None]] = {
     "MAXPOOL": maxpool,
     "AVGPOOL": avgpool,
     "CONVERT": convert,
+    "LUT": lut,
+    "SOFTMAX": softmax,
     "FILL": fill,
 }

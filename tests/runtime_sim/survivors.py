@@ -17,7 +17,7 @@ Fields = dict[str, int]
 Reason = Callable[[str, Fields, Fields], bool]
 
 _ARITHMETIC = (
-    "_zp", "_mult", "shift", "multiplier", "out_scale", "rounding", "lo", "hi", "op", "include_pad",
+    "_zp", "_mult", "shift", "multiplier", "_scale", "rounding", "lo", "hi", "op", "include_pad",
 )  # fmt: skip
 _GEOMETRY = ("_stride", "_ring_rows", "_ring_start", "in_h", "in_w", "sh", "sw", "dh", "dw")
 _FLOAT_SCALES = (Rounding.FLOAT_RNE, Rounding.HALF_AWAY_F64)
@@ -34,6 +34,13 @@ def same_bytes_same_windows(name: str, f: Fields, g: Fields) -> bool:
 def no_padding_is_read(name: str, f: Fields, g: Fields) -> bool:
     """No window reads padding."""
     return name in ("pad_value", "include_pad") and None not in _windows(f)
+
+
+def pools_meet_the_same_elements(name: str, f: Fields, g: Fields) -> bool:
+    """Every window of a pool meets the same elements; only the padding around them has moved."""
+    if name not in ("sh", "sw", "pad_top", "pad_left", "in_h", "in_w") or "acc_addr" in f:
+        return False
+    return _elements(f) == _elements(g)
 
 
 def zero_point_vector_decides(name: str, f: Fields, g: Fields) -> bool:
@@ -80,9 +87,12 @@ def one_channel(name: str, f: Fields, g: Fields) -> bool:
 
 
 def no_window_has_elements(name: str, f: Fields, g: Fields) -> bool:
-    """All windows lie in the padding: no element is read, and no record unless padding counts."""
-    unread = name.startswith("in_") or not f.get("include_pad", 0)
-    return set(_windows(f)) == {None} and unread
+    """All windows lie in the padding, so no element is read, and no record unless it counts."""
+    if set(_windows(f)) != {None}:
+        return False
+    if not f.get("include_pad", 0):
+        return True
+    return name.startswith(("in_", "pad_")) and set(_windows(g)) == {None}
 
 
 def types_agree(name: str, f: Fields, g: Fields) -> bool:
@@ -98,6 +108,7 @@ def result_is_the_same(name: str, f: Fields, g: Fields) -> bool:
 REASONS: tuple[Reason, ...] = (
     same_bytes_same_windows,
     no_padding_is_read,
+    pools_meet_the_same_elements,
     zero_point_vector_decides,
     mode_does_not_read_it,
     types_do_not_read_it,
@@ -136,6 +147,15 @@ def _addresses(operand: Operand) -> list[int]:
             at = [base + i * stride for base in at for i in range(count)]
         places += at
     return places
+
+
+def _elements(f: Fields) -> list[list[tuple[int, int]]]:
+    """Return the input pixels that each window meets."""
+    return [
+        [(row, column) for _, _, row, column in reference.taps(f, y, x)
+         if reference.present(f, row, column)]
+        for y, x in reference.pixels(f)
+    ]  # fmt: skip
 
 
 def _windows(f: Fields) -> list[tuple[int, int] | None]:

@@ -71,7 +71,7 @@ def test_a_file_overrides_some_keys(tmp_path: Path) -> None:
             "NPU configuration 'x' has an unknown key: seen capabilities.lut; limit one of "
             "activation_types, weight_types, asymmetric_activations, asymmetric_weights, "
             "per_channel_scales, per_channel_zero_points, power_of_two_scales, depthwise_unit, "
-            "float_requantizer",
+            "float_requantizer, lut_unit",
         ),
         (
             'capabilities = "all"',

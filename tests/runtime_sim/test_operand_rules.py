@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from runtime_sim import npu
@@ -11,6 +12,7 @@ from runtime_sim.isa.codec import encode
 from runtime_sim.isa.rules import RULES
 from runtime_sim.machine import Machine
 from runtime_sim.npu import Capabilities, NpuConfig
+from runtime_sim.numerics import float32_bits
 from runtime_sim.views import IllegalCommand
 
 CONFIG = npu.load("vnpu-64")
@@ -20,6 +22,10 @@ DWCONV = dict.fromkeys((*ONES, "c", "mult"), 1)
 MATMUL = {"m": 1, "k": 1, "n": 1}
 POOL = dict.fromkeys((*ONES[:-2], "c"), 1) | {"lo": 0, "hi": 9}
 PLAIN = {"h": 1, "w": 1, "c": 1, "hi": 9}
+EXACT = PLAIN | {
+    "rounding": 4, "in_scale": float32_bits(0.1), "out_mult": float32_bits(1 / 256),
+}  # fmt: skip
+SHIFTMAX = PLAIN | {"algorithm": 1, "in_scale": 50, "out_mult": 1 << 30}
 NO_FEATURES = replace(
     CONFIG,
     capabilities=Capabilities(
@@ -29,6 +35,7 @@ NO_FEATURES = replace(
         per_channel_zero_points=False,
         depthwise_unit=False,
         float_requantizer=False,
+        lut_unit=False,
     ),
 )
 SYMMETRIC = replace(CONFIG, capabilities=Capabilities(asymmetric_weights=False))
@@ -143,6 +150,50 @@ CASES: dict[str, list[Case]] = {
             "left_shift: seen 20; limit 0",
         ),
     ],
+    "softmax_is_defined": [
+        (
+            CONFIG,
+            "SOFTMAX",
+            EXACT | {"rounding": 3},
+            EXACT,
+            "rounding: seen HALF_AWAY_F64; limit FLOAT_RNE in EXACT",
+        ),
+        (
+            CONFIG,
+            "SOFTMAX",
+            EXACT | {"in_scale": float32_bits(-0.5)},
+            EXACT | {"in_scale": float32_bits(2.0)},
+            "in_scale: seen -0.5; limit a finite scale above 0 in EXACT",
+        ),
+        (
+            CONFIG,
+            "SOFTMAX",
+            EXACT | {"out_mult": float32_bits(np.inf)},
+            EXACT | {"out_mult": float32_bits(3e38)},
+            "out_mult: seen inf; limit a finite scale above 0 in EXACT",
+        ),
+        (
+            CONFIG,
+            "SOFTMAX",
+            SHIFTMAX | {"rounding": 4},
+            SHIFTMAX | {"rounding": 5},
+            "rounding: seen FLOAT_RNE; limit a fixed-point mode in SHIFTMAX",
+        ),
+        (
+            CONFIG,
+            "SOFTMAX",
+            SHIFTMAX | {"in_scale": 0},
+            SHIFTMAX | {"in_scale": 1},
+            "in_scale: seen 0; limit one whose sums over 1 channels fit int32",
+        ),
+        (
+            CONFIG,
+            "SOFTMAX",
+            SHIFTMAX | {"c": 114, "in_scale": 18, "in_pixel_stride": 114},
+            SHIFTMAX | {"c": 113, "in_scale": 18, "in_pixel_stride": 114},
+            "in_scale: seen 18; limit one whose sums over 114 channels fit int32",
+        ),
+    ],
     "types_supported": [
         (
             NO_FEATURES,
@@ -240,6 +291,16 @@ def test_depthwise_needs_its_unit() -> None:
         "seen DWCONV; limit CONV: this NPU has no depthwise unit"
     )
     Machine(CONFIG).plan(encode("DWCONV", **DWCONV))
+
+
+def test_look_up_needs_its_unit() -> None:
+    with pytest.raises(IllegalCommand) as error:
+        Machine(NO_FEATURES).plan(encode("LUT", h=1, w=1, c=1))
+    assert str(error.value) == (
+        "command 0 (LUT): opcode breaks rule unit_present: "
+        "seen LUT; limit another instruction: this NPU has no look-up unit"
+    )
+    Machine(CONFIG).plan(encode("LUT", h=1, w=1, c=1))
 
 
 def test_every_operand_rule_is_tested() -> None:

@@ -53,7 +53,9 @@ enum vnpu_choice {
     VNPU_MUL = 2,
     VNPU_MIN = 3,
     VNPU_MAX = 4,
-    VNPU_F32 = 4
+    VNPU_F32 = 4,
+    VNPU_EXACT = 0,
+    VNPU_SHIFTMAX = 1
 };
 
 #ifdef VNPU_SILICON
@@ -441,6 +443,53 @@ static inline void vnpu_avgpool(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x23); }
 #define VNPU_CONVERT_lo VNPU_REGISTER(0x24, 26, 10, 0, 16, 1)
 #define VNPU_CONVERT_hi VNPU_REGISTER(0x24, 27, 10, 16, 16, 1)
 static inline void vnpu_convert(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x24); }
+
+/* LUT (VX): Look every byte up: out = table[in], where the index is the raw byte (int8 -1 is 255). */
+#define VNPU_LUT_wait VNPU_REGISTER(0x25, 1, 0, 32, 32, 0)
+#define VNPU_LUT_post VNPU_REGISTER(0x25, 2, 1, 0, 32, 0)
+#define VNPU_LUT_h VNPU_REGISTER(0x25, 3, 1, 32, 16, 0)
+#define VNPU_LUT_w VNPU_REGISTER(0x25, 4, 1, 48, 16, 0)
+#define VNPU_LUT_c VNPU_REGISTER(0x25, 5, 2, 0, 16, 0)
+#define VNPU_LUT_in_addr VNPU_REGISTER(0x25, 6, 2, 16, 28, 0)
+#define VNPU_LUT_in_row_stride VNPU_REGISTER(0x25, 7, 3, 0, 24, 0)
+#define VNPU_LUT_in_pixel_stride VNPU_REGISTER(0x25, 8, 3, 24, 16, 0)
+#define VNPU_LUT_in_ring_rows VNPU_REGISTER(0x25, 9, 3, 40, 14, 0)
+#define VNPU_LUT_in_ring_start VNPU_REGISTER(0x25, 10, 4, 0, 14, 0)
+#define VNPU_LUT_out_addr VNPU_REGISTER(0x25, 11, 4, 14, 28, 0)
+#define VNPU_LUT_out_row_stride VNPU_REGISTER(0x25, 12, 5, 0, 24, 0)
+#define VNPU_LUT_out_pixel_stride VNPU_REGISTER(0x25, 13, 5, 24, 16, 0)
+#define VNPU_LUT_out_ring_rows VNPU_REGISTER(0x25, 14, 5, 40, 14, 0)
+#define VNPU_LUT_out_ring_start VNPU_REGISTER(0x25, 15, 6, 0, 14, 0)
+#define VNPU_LUT_table_addr VNPU_REGISTER(0x25, 16, 6, 14, 28, 0)
+static inline void vnpu_lut(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x25); }
+
+/* SOFTMAX (VX): Normalise the channels of each pixel. EXACT: exp(s * (x - max)) over its sum, in float64, rounded half to even to the output scale. SHIFTMAX: the integers of I-ViT's Shiftmax (arXiv 2207.01405, Algorithm 1) as TVM 0.19 computes qnn.softmax: with p = x - max, then p + (p >> 1) - (p >> 4), and n = in_scale: q = min(-p / n, 20), e = (((p + q * n) >> 1) + n) << (max q - q), result ((2^30 / sum e) * e) >> 23. */
+#define VNPU_SOFTMAX_wait VNPU_REGISTER(0x26, 1, 0, 32, 32, 0)
+#define VNPU_SOFTMAX_post VNPU_REGISTER(0x26, 2, 1, 0, 32, 0)
+#define VNPU_SOFTMAX_algorithm VNPU_REGISTER(0x26, 3, 1, 32, 2, 0)
+#define VNPU_SOFTMAX_h VNPU_REGISTER(0x26, 4, 1, 34, 16, 0)
+#define VNPU_SOFTMAX_w VNPU_REGISTER(0x26, 5, 2, 0, 16, 0)
+#define VNPU_SOFTMAX_c VNPU_REGISTER(0x26, 6, 2, 16, 16, 0)
+#define VNPU_SOFTMAX_in_addr VNPU_REGISTER(0x26, 7, 2, 32, 28, 0)
+#define VNPU_SOFTMAX_in_row_stride VNPU_REGISTER(0x26, 8, 3, 0, 24, 0)
+#define VNPU_SOFTMAX_in_pixel_stride VNPU_REGISTER(0x26, 9, 3, 24, 16, 0)
+#define VNPU_SOFTMAX_in_ring_rows VNPU_REGISTER(0x26, 10, 3, 40, 14, 0)
+#define VNPU_SOFTMAX_in_ring_start VNPU_REGISTER(0x26, 11, 4, 0, 14, 0)
+#define VNPU_SOFTMAX_out_addr VNPU_REGISTER(0x26, 12, 4, 14, 28, 0)
+#define VNPU_SOFTMAX_out_row_stride VNPU_REGISTER(0x26, 13, 5, 0, 24, 0)
+#define VNPU_SOFTMAX_out_pixel_stride VNPU_REGISTER(0x26, 14, 5, 24, 16, 0)
+#define VNPU_SOFTMAX_out_ring_rows VNPU_REGISTER(0x26, 15, 5, 40, 14, 0)
+#define VNPU_SOFTMAX_out_ring_start VNPU_REGISTER(0x26, 16, 6, 0, 14, 0)
+#define VNPU_SOFTMAX_in_type VNPU_REGISTER(0x26, 17, 6, 14, 3, 0)
+#define VNPU_SOFTMAX_out_type VNPU_REGISTER(0x26, 18, 6, 17, 3, 0)
+#define VNPU_SOFTMAX_in_scale VNPU_REGISTER(0x26, 19, 6, 20, 32, 1)
+#define VNPU_SOFTMAX_out_mult VNPU_REGISTER(0x26, 20, 7, 0, 32, 1)
+#define VNPU_SOFTMAX_out_shift VNPU_REGISTER(0x26, 21, 7, 32, 8, 1)
+#define VNPU_SOFTMAX_rounding VNPU_REGISTER(0x26, 22, 7, 40, 3, 0)
+#define VNPU_SOFTMAX_out_zp VNPU_REGISTER(0x26, 23, 7, 43, 16, 1)
+#define VNPU_SOFTMAX_lo VNPU_REGISTER(0x26, 24, 8, 0, 16, 1)
+#define VNPU_SOFTMAX_hi VNPU_REGISTER(0x26, 25, 8, 16, 16, 1)
+static inline void vnpu_softmax(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x26); }
 
 /* FILL (VX): Write one byte to every element of a box of bytes, with free strides. */
 #define VNPU_FILL_wait VNPU_REGISTER(0x27, 1, 0, 32, 32, 0)
