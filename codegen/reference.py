@@ -197,6 +197,39 @@ def padded(x: Values, before: Sequence[int], extent: Sequence[int], value: int) 
     return result
 
 
+def look_up(x: Values, table: Values) -> Values:
+    """Return the table's entry for the byte of each 8-bit value: negative ones stand behind 127."""
+    index = x.astype(np.int64)
+    return table[np.where(index < 0, index + 256, index)]
+
+
+def softmax(x: I64, scales: tuple[float, float], offset: tuple[int, int, int]) -> I64:
+    """Return the softmax of the last axis in float64, rounded half to even to the second scale."""
+    exponentials = np.exp((x - x.max(axis=-1, keepdims=True)) * scales[0])
+    shares = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    return finish(np.rint(shares / scales[1]).astype(np.int64), *offset)
+
+
+def shiftmax(
+    x: I64, scales: tuple[float, float], rounding: str, offset: tuple[int, int, int]
+) -> I64:
+    """Return the softmax of the last axis as TVM 0.19 lowers qnn.softmax (I-ViT's Shiftmax).
+
+    The exponent x / scale * log2(e) is x + x/2 - x/16 in units of round(1 / scale); its whole part,
+    at most 20, shifts, and 2^fraction is 1 + fraction / 2.
+    """
+    inverse = np.float32(1) / np.float32(scales[0])
+    unit = np.int64(np.floor(np.float64(inverse) + 0.5))
+    below = x - x.max(axis=-1, keepdims=True)
+    exponent = below + np.floor_divide(below, 2) - np.floor_divide(below, 16)
+    whole = np.minimum(np.abs(exponent) // unit, 20)
+    mantissa = np.floor_divide(exponent + whole * unit, 2) + unit
+    exponentials = mantissa * 2 ** (whole.max(axis=-1, keepdims=True) - whole)
+    factor = 2**30 // exponentials.sum(axis=-1, keepdims=True)
+    shares = np.floor_divide(factor * exponentials, 2**23)
+    return finish(rescale(shares, rounding, np.array(1 / 128 / scales[1])), *offset)
+
+
 def to_nhwc(values: Values, extent: Sequence[int], planar: bool) -> Values:
     """Return an array as (H, W, C) from the layout that it has in memory."""
     height, width, channels = extent

@@ -41,6 +41,13 @@ def same_scale(operator: Operator, npu: NpuConfig) -> str | None:
     return f"{source.dtype} {source.quant} and {target.dtype} {target.quant}"
 
 
+def same_shape(operator: Operator, npu: NpuConfig) -> str | None:
+    """Input and output must have one shape."""
+    del npu
+    source, target = operator.inputs[0], operator.outputs[0]
+    return None if source.hwc == target.hwc else f"{source.hwc} and {target.hwc}"
+
+
 def extents(operator: Operator, npu: NpuConfig) -> str | None:
     """Rows, columns and channels must be 1..65535."""
     del npu

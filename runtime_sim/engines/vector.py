@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from runtime_sim import numerics
 from runtime_sim.engines.windows import window, window_input
-from runtime_sim.isa.fields import DType, EltwiseOp, Rounding, SoftmaxAlgorithm
+from runtime_sim.isa.fields import LUT_ENTRIES, DType, EltwiseOp, Rounding, SoftmaxAlgorithm
 from runtime_sim.npu import NpuConfig
 from runtime_sim.step import Step
 from runtime_sim.views import DTYPES, Fields, accumulator, tensor, vector
@@ -96,7 +96,7 @@ def lut(f: Fields, config: NpuConfig) -> Step:
     """out <- table[in], indexed by the raw byte."""
     shape = (f["h"], f["w"], f["c"])
     return Step(
-        (tensor(f, "in", *shape, DType.U8), vector(f["table_addr"], 256)),
+        (tensor(f, "in", *shape, DType.U8), vector(f["table_addr"], LUT_ENTRIES)),
         tensor(f, "out", *shape, DType.U8),
         lambda x, table: np.take(table, x),
     )

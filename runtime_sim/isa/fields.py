@@ -8,6 +8,8 @@ from enum import IntEnum
 COMMAND_WORDS = 16
 COMMAND_BYTES = COMMAND_WORDS * 8
 WORD_BITS = 64
+LUT_ENTRIES = 256
+"""Bytes of the table that LUT reads."""
 
 
 class Queue(IntEnum):
