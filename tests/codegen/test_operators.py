@@ -171,6 +171,8 @@ EXPECTED = [
       for what in ("padding", "global")), "include_pad True", "include_pad False",
     *(f"convert {mode} {a} {b}" for mode in ("move", "quantize", "dequantize", "rescale")
       for a in ("NHWC", "NCHW") for b in ("NHWC", "NCHW")),
+    *(f"softmax {mode}" for mode in ("SINGLE_UP", "TFLITE_DOUBLE", "TFLITE_RUY", "FLOAT_RNE",
+                                     "TONEAREST")), "lut exact",
     "stripes 1", "stripes 2", "spatial_outer", "channel_outer", "weights resident",
     "weights stream", "unroll 1", "unroll 2", "unroll 3", "buffers 1", "buffers 2",
 ]  # fmt: skip
