@@ -13,8 +13,8 @@ from codegen.arithmetic import INTEGER_LIMITS
 from codegen.borders import DTYPE_CODE, border_of
 from codegen.expr import param
 from codegen.graph import QuantParams, Tensor, quant_of
-from codegen.kernel import Instr, Kernel, instr
-from codegen.ops.base import Constraint, Operator, illegal_schedule
+from codegen.kernel import Instr, instr
+from codegen.ops.base import Constraint, Operator
 from codegen.ops.constraints import (
     channels_last,
     extents,
@@ -27,6 +27,7 @@ from codegen.ops.vector import VectorOperator, operand_fields, span_sizes
 from codegen.profiles import FLOAT_MODES, Scaling, scaling
 from codegen.quantization import nhwc_of, real_scale
 from codegen.schedule import Schedule
+from codegen.space import Knob
 from codegen.vector_kernel import VectorShape, VectorStep, same_extent
 from runtime_sim.cost import SOFTMAX_PASSES
 from runtime_sim.isa.fields import Rounding, SoftmaxAlgorithm
@@ -114,11 +115,16 @@ class Softmax(VectorOperator):
         found = vector_schedule.schedules(self.shape(), self.passes, npu)
         return [schedule for schedule in found if self._keeps_pixels_whole(schedule)]
 
-    def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
-        """Return the kernel of a legal schedule; its tiles have all channels."""
-        if not self._keeps_pixels_whole(schedule):
-            raise illegal_schedule(self, schedule, npu)
-        return VectorOperator.lower(self, schedule, npu)
+    def knobs(self, npu: NpuConfig) -> tuple[Knob, ...]:
+        """Return the knobs of a vector operator; tiles have all channels."""
+        whole = Knob("tile_oc", (self.outputs[0].hwc[2],))
+        found = vector_schedule.knobs(self.shape(), npu)
+        return tuple(whole if knob.name == whole.name else knob for knob in found)
+
+    def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:
+        """Return whether the kernel of a schedule fits `npu` and its tiles have all channels."""
+        fits = vector_schedule.is_legal(self.shape(), schedule, npu)
+        return fits and self._keeps_pixels_whole(schedule)
 
     def scalars(self) -> dict[str, int]:
         """Return scales, zero point and clamp."""

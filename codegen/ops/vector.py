@@ -63,7 +63,7 @@ class VectorOperator(Operator):
     def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
         """Return the kernel of a legal schedule."""
         shape = self.shape()
-        if not vector_schedule.is_legal(shape, schedule, npu):
+        if not self.is_legal(schedule, npu):
             raise illegal_schedule(self, schedule, npu)
         body = VectorKernel(shape, schedule, self.emit).body()
         constants = ("params",) if shape.params_bytes else ()
