@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 
 from tests.relay.graphs import values
 from tests.relay.running import exact, on_cpu, run
@@ -17,12 +18,19 @@ CASES = Path(__file__).parents[1] / "cases"
 FASHION_MNIST = ("fmnist_cnn_28x28_qdq_s8s8_pc", "fmnist_cnn_28x28_qop_s8s8_pc")
 
 
-@pytest.mark.parametrize("name", ["B01", "B02", "B05", "B07", "B11", "B15", "B25"])
-def test_case_runs_on_the_npu_with_the_right_values(name: str) -> None:
-    mod = from_onnx(load_onnx(CASES / f"{name}.onnx"))
+RIGHT = ("B01", "B02", "B05", "B07", "B11", "B15", "B17", "B25", "B27")
+
+
+def _case(name: str) -> tuple[tvm.IRModule, dict[str, np.ndarray], np.ndarray]:
+    """Return a case's module, inputs and the output of its source framework."""
     with np.load(CASES / f"{name}.npz") as data:
         feeds = {key[3:]: data[key] for key in data.files if key.startswith("in_")}
-        expected = data["out_0"]
+        return from_onnx(load_onnx(CASES / f"{name}.onnx")), feeds, data["out_0"]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_case_runs_on_the_npu_with_the_right_values(name: str) -> None:
+    mod, feeds, expected = _case(name)
     with exact():
         partitioned = partition_for_vnpu(mod)
         assert len(region_functions(partitioned)) == 1
@@ -30,6 +38,20 @@ def test_case_runs_on_the_npu_with_the_right_values(name: str) -> None:
         (on_the_cpu,) = on_cpu(prepare(mod), feeds)
     np.testing.assert_array_equal(result, expected)
     np.testing.assert_array_equal(result, on_the_cpu)
+
+
+def test_b18_rounds_as_relay_does_unless_told_to_round_as_onnx() -> None:
+    """Products of 0.5 are ties: ONNX takes the even neighbour, Relay's UPWARD the upper one."""
+    mod, feeds, expected = _case("B18")
+    with exact():
+        (on_the_cpu,) = on_cpu(prepare(mod), feeds)
+        (as_relay,) = run(partition_for_vnpu(mod), feeds)
+        (as_onnx,) = run(partition_for_vnpu(mod, rounding="onnx"), feeds)
+    halves = feeds["x"] * 0.5
+    np.testing.assert_array_equal(as_relay, on_the_cpu)
+    np.testing.assert_array_equal(as_relay, np.floor(halves + 0.5) + 1)
+    np.testing.assert_array_equal(as_onnx, expected)
+    np.testing.assert_array_equal(as_onnx, np.rint(halves) + 1)
 
 
 @pytest.mark.parametrize("name", FASHION_MNIST)

@@ -13,6 +13,7 @@ from onnx import numpy_helper
 from tvm import relay
 
 from runtime_sim.errors import VnpuError
+from tvm_vnpu.relay.onnx_rows import give_rows
 
 _QDQ = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _PADDED = frozenset({"Conv", "QLinearConv", "MaxPool", "AveragePool", "ConvInteger"})
@@ -45,6 +46,7 @@ def from_onnx(
     _name_nodes(model.graph)
     _scalar_parameters(model.graph)
     _explicit_pads(model)
+    give_rows(model.graph, _weight_ranks(model.graph))
     try:
         mod, params = relay.frontend.from_onnx(
             model, shape={k: list(v) for k, v in (shapes or {}).items()} or None,
@@ -77,6 +79,15 @@ def _scalar_parameters(graph: onnx.GraphProto) -> None:
             if tensor is not None and list(tensor.dims) == [1]:
                 value = numpy_helper.to_array(tensor).reshape(())
                 tensor.CopyFrom(numpy_helper.from_array(value, name))
+
+
+def _weight_ranks(graph: onnx.GraphProto) -> dict[str, int]:
+    """Return tensor -> number of axes, of constants and of constants that are dequantised."""
+    ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type in _QDQ and node.input[0] in ranks:
+            ranks[node.output[0]] = ranks[node.input[0]]
+    return ranks
 
 
 def _explicit_pads(model: onnx.ModelProto) -> None:
