@@ -10,6 +10,8 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from tests.relay import qnn_graphs_moves
+
 _STEP = 74.0
 """Standard deviation of values drawn evenly from 8 bits."""
 
@@ -265,8 +267,6 @@ class GraphSource:
                 n == m for i, (n, m) in enumerate(zip(v.extent, a.extent, strict=True)) if i != axis
             )
         ]  # fmt: skip
-        if min(a.extent) == 1:
-            others = [v for v in others if v is not a]
         if not others:
             return
         parts = [a, *(others[self.integer(0, len(others) - 1)] for _ in range(self.integer(1, 2)))]
@@ -396,7 +396,7 @@ class GraphSource:
             "compare": self.compare, "concat": self.concat, "requantize": self.requantize,
             "clip": self.clip, "max_pool": self.max_pool, "avg_pool": self.avg_pool,
             "mean": self.mean, "flatten": self.flatten, "reshape": self.reshape,
-        }  # fmt: skip
+        } | qnn_graphs_moves.steps(self)  # fmt: skip
 
 
 _WEIGHTS = {"conv2d": 4, "eltwise": 3, "concat": 2}

@@ -23,15 +23,15 @@ def exact(rounding: str = "UPWARD") -> Iterator[None]:
         yield
 
 
-def build(mod: tvm.IRModule, opt_level: int = 3) -> ExecutorFactoryModule:
+def build(mod: tvm.IRModule, opt_level: int = 3, **config: object) -> ExecutorFactoryModule:
     """Return a module built for the CPU; regions are compiled by the hook."""
-    with tvm.transform.PassContext(opt_level=opt_level):
+    with tvm.transform.PassContext(opt_level=opt_level, config=config):
         return relay.build(mod, "llvm")
 
 
-def run(mod: tvm.IRModule, feeds: Feeds, opt_level: int = 3) -> list[np.ndarray]:
+def run(mod: tvm.IRModule, feeds: Feeds, opt_level: int = 3, **config: object) -> list[np.ndarray]:
     """Return the outputs of a module by the graph executor."""
-    return execute(build(mod, opt_level), feeds)
+    return execute(build(mod, opt_level, **config), feeds)
 
 
 def execute(built: ExecutorFactoryModule, feeds: Feeds) -> list[np.ndarray]:
@@ -46,12 +46,13 @@ def execute(built: ExecutorFactoryModule, feeds: Feeds) -> list[np.ndarray]:
 def on_cpu(mod: tvm.IRModule, feeds: Feeds) -> list[np.ndarray]:
     """Return the outputs of TVM's own build: integers are the same at any level.
 
-    At level 3 TVM's vectorised TONEAREST gives debug information that its LLVM refuses.
+    TVM's vectorised TONEAREST gives debug information of common subexpressions that its LLVM
+    refuses.
     """
     try:
         return run(mod, feeds)
     except tvm.TVMError:
-        return run(mod, feeds, 1)
+        return run(mod, feeds, 1, **{"tir.disable_cse_tir": True})
 
 
 def both(mod: tvm.IRModule, feeds: Feeds, rounding: str = "UPWARD") -> tuple[list, list]:

@@ -67,7 +67,12 @@ class Context:
         return shape
 
     def layout_of(self, *exprs: relay.Expr) -> str:
-        """Return the layout of the first expression that has one, else the region's."""
+        """Return the layout of the first expression that has one, else the region's.
+
+        More than four axes are always in Relay's order, which is NHWC's.
+        """
+        if any(len(static_shape(self.reader.value(expr))) > 4 for expr in exprs):
+            return NHWC
         for expr in exprs:
             placed = self.placed.get(self.reader.value(expr))
             if placed is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 
 import numpy as np
@@ -23,13 +25,18 @@ def check_layout(layout: str) -> str:
 
 
 def npu_shape(shape: Sequence[int], layout: str) -> tuple[int, ...]:
-    """Return the per-image shape of a Relay tensor; `layout` matters where it has four axes."""
-    if not 2 <= len(shape) <= 4:
+    """Return the per-image shape of a Relay tensor; `layout` matters where it has four axes.
+
+    From the fourth on, more axes are one: they follow each other in memory.
+    """
+    if len(shape) < 2:
         raise Unsupported(
-            "tensors must have 2 to 4 axes, the first of them the batch", seen=tuple(shape)
+            "tensors must have 2 axes or more, the first of them the batch", seen=tuple(shape)
         )
     if len(shape) == 4 and layout == NCHW:
         return (1, shape[2], shape[3], shape[1])
+    if len(shape) > 4:
+        return (1, *shape[1:3], prod(shape[3:]))
     return (1, *shape[1:])
 
 
@@ -40,7 +47,46 @@ def npu_axis(axis: int, rank: int, layout: str) -> int:
         raise Unsupported("the axis must not be the batch", seen=f"axis {axis}")
     if rank == 4 and layout == NCHW:
         return (2, 0, 1)[axis - 1]
+    if rank > 4:
+        if axis > 3:
+            raise Unsupported("the axis must be one of the first four", seen=f"axis {axis}")
+        return axis - 1
     return axis + 3 - rank
+
+
+@dataclass(frozen=True, slots=True)
+class Transposition:
+    """A Relay transposition as the NPU sees it: layouts `before` and `after`, and the order.
+
+    Axis k of the result's (H, W, C) is axis `order[k]` of the input's.
+    """
+
+    before: str
+    after: str
+    order: tuple[int, int, int]
+
+
+def npu_transposition(axes: Sequence[int], known: str | None, default: str) -> Transposition:
+    """Return a transposition of up to four axes; `known` is the input's layout, if any.
+
+    Where layouts can be named such that nothing moves, they are; else the default serves.
+    """
+    befores = [known] if known else [default, *(x for x in DATA_LAYOUTS if x != default)]
+    pairs = [(before, after) for before in befores for after in DATA_LAYOUTS]
+    found = [Transposition(b, a, _order(axes, b, a)) for b, a in pairs]
+    still = [option for option in found if option.order == (0, 1, 2)]
+    if len(axes) == 4 and still:
+        return still[0]
+    before = known or default
+    return Transposition(before, default, _order(axes, before, default))
+
+
+def _order(axes: Sequence[int], before: str, after: str) -> tuple[int, int, int]:
+    rank = len(axes)
+    order = [0, 1, 2]
+    for axis in range(1, rank):
+        order[npu_axis(axis, rank, after)] = npu_axis(axes[axis], rank, before)
+    return order[0], order[1], order[2]
 
 
 def channel_axis(rank: int, layout: str) -> int:
@@ -50,6 +96,10 @@ def channel_axis(rank: int, layout: str) -> int:
 
 def constant_as_npu(data: NDArray[np.generic], rank: int, layout: str) -> NDArray[np.generic]:
     """Return a constant that broadcasts to `rank` axes as an NPU tensor of one image."""
+    if rank > 4:
+        if data.size > 1:
+            raise Unsupported("beside more than 4 axes a constant must be one value")
+        return data.reshape(1, 1, 1, 1)
     shaped = data.reshape((1,) * (rank - data.ndim) + data.shape)
     if shaped.ndim != rank or shaped.shape[0] != 1:
         raise Unsupported("constants must not have a batch of their own", seen=data.shape)

@@ -19,7 +19,7 @@ from tvm.relay.dataflow_pattern import (
 )
 
 from tvm_vnpu.relay.context import Context, Placed
-from tvm_vnpu.relay.ops import clamps, data, eltwise, pool, window, windows
+from tvm_vnpu.relay.ops import clamps, data, eltwise, moves, pool, window, windows
 
 MAX_CONCAT_INPUTS = 8
 Converter = Callable[[Context, relay.Call, str], Placed]
@@ -121,8 +121,15 @@ def _clip() -> Iterator[DFPattern]:
     yield _clamp(wildcard())
 
 
-def _transpose() -> Iterator[DFPattern]:
-    yield _operator("transpose", 1)
+def _alone(name: str) -> Callable[[], Iterator[DFPattern]]:
+    def shapes() -> Iterator[DFPattern]:
+        yield _operator(name, 1)
+
+    return shapes
+
+
+def _pad() -> Iterator[DFPattern]:
+    yield is_op("nn.pad")(wildcard(), is_constant())
 
 
 def _quantize() -> Iterator[DFPattern]:
@@ -144,7 +151,9 @@ ROWS: tuple[PatternRow, ...] = (
     PatternRow("clip", clamps.OPERATORS, _clip, data.convert_clip),
     PatternRow("comparison", (*eltwise.COMPARED,), _comparison, eltwise.convert_comparison),
     PatternRow("reshape", data.RESHAPES, _reshape, data.convert_reshape),
-    PatternRow("transpose", ("transpose",), _transpose, data.convert_transpose),
+    PatternRow("transpose", ("transpose",), _alone("transpose"), moves.convert_transpose),
+    PatternRow("slice", ("strided_slice",), _alone("strided_slice"), moves.convert_slice),
+    PatternRow("pad", ("nn.pad",), _pad, moves.convert_pad),
     PatternRow("quantize", ("qnn.quantize",), _quantize, data.convert_quantize, border=True),
     PatternRow(
         "dequantize", ("qnn.dequantize",), _dequantize, data.convert_dequantize, border=True

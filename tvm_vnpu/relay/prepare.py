@@ -13,6 +13,7 @@ from tvm_vnpu.relay.clip_bounds import limited_clip
 from tvm_vnpu.relay.matrix_products import sized_product, sunk_reshape, transposed_constant
 from tvm_vnpu.relay.names import keep_names
 from tvm_vnpu.relay.rewrite import rewrite_main
+from tvm_vnpu.relay.split_slices import split_as_slices
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,9 @@ def prepare(mod: tvm.IRModule, params: Mapping[str, tvm.nd.NDArray] | None = Non
         )  # fmt: skip
         for rewrite in (transposed_constant, sized_product, sunk_reshape):
             mod = rewrite_main(mod, rewrite)
-        mod = rewrite_main(to_integers(mod), limited_clip)
+        mod = to_integers(mod)
+        for rewrite in (limited_clip, split_as_slices):
+            mod = rewrite_main(mod, rewrite)
         return _run(mod, relay.transform.FoldConstant(fold_qnn=True), relay.transform.InferType())
 
 

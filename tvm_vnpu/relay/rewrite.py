@@ -29,7 +29,7 @@ def rewrite_calls(function: relay.Function, rewrite: Rewrite) -> relay.Function:
             if any(new is not old for new, old in zip(fields, expr.fields, strict=True)):
                 made[expr] = relay.Tuple(fields, expr.span)
         elif isinstance(expr, relay.TupleGetItem) and expr.tuple_value in made:
-            made[expr] = relay.TupleGetItem(made[expr.tuple_value], expr.index, expr.span)
+            made[expr] = _field(made[expr.tuple_value], expr)
 
     relay.analysis.post_order_visit(function.body, visit)
     body = made.get(function.body, function.body)
@@ -55,6 +55,13 @@ def calls_of(function: relay.Function) -> list[relay.Call]:
 
     relay.analysis.post_order_visit(function.body, visit)
     return found
+
+
+def _field(value: relay.Expr, expr: relay.TupleGetItem) -> relay.Expr:
+    """Return a field of what a tuple has become."""
+    if isinstance(value, relay.Tuple):
+        return value.fields[expr.index]
+    return relay.TupleGetItem(value, expr.index, expr.span)
 
 
 def _with_args(call: relay.Call, args: list[relay.Expr]) -> relay.Call:

@@ -1,10 +1,8 @@
-"""Composites that move or convert data: quantize, requantize, clip, concat, reshape, transpose."""
+"""Composites that move or convert data: quantize, requantize, clip, concat, reshape."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 from tvm import relay
@@ -12,22 +10,18 @@ from tvm import relay
 from codegen.graph import Tensor
 from codegen.ops.concat import Concat
 from codegen.ops.convert import Convert, rescale_values
-from codegen.ops.reshape import Reshape
 from codegen.profiles import scaling
 from codegen.quantization import real_scale
 from runtime_sim.isa.fields import Rounding
 from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relay.context import Context, Placed, elements
-from tvm_vnpu.relay.layouts import NCHW, NHWC, channel_axis, npu_axis
+from tvm_vnpu.relay.layouts import NHWC, channel_axis, npu_axis
 from tvm_vnpu.relay.ops import clamps
 from tvm_vnpu.relay.ops.requantizing import check_range, read_requantize, within
 from tvm_vnpu.relay.reader import dtype_of, integer_type, static_shape
 from tvm_vnpu.relay.semantics import Semantics
 
 RESHAPES = ("reshape", "nn.batch_flatten", "squeeze", "expand_dims")
-_RELABELS: Mapping[tuple[str, tuple[int, ...]], str] = MappingProxyType(
-    {(NCHW, (0, 2, 3, 1)): NHWC, (NHWC, (0, 3, 1, 2)): NCHW}
-)
 _WIDEST = within(2 * 255)
 
 
@@ -144,25 +138,8 @@ def convert_reshape(context: Context, root: relay.Call, name: str) -> Placed:
     if elements(before) != elements(after):
         raise Unsupported("a reshape must keep the batch", seen=f"{before} to {after}")
     source, layout = context.activation(root.args[0]), context.layout_of(root.args[0])
-    output = context.reinterpreted(source, layout, after, context.layout, name)
+    into = context.layout_of(root)
+    output = context.reinterpreted(source, layout, after, into, name)
     last = context.operators.pop()
     context.add(replace(last, source_names=context.names(root)))
-    return Placed(output, context.layout)
-
-
-def convert_transpose(context: Context, root: relay.Call, name: str) -> Placed:
-    """Add a transposition between NCHW and NHWC: the NPU's tensor stays what it is."""
-    integer_type(root)
-    context.shape(root)
-    axes = tuple(int(axis) for axis in root.attrs.axes or ())
-    known = context.placed.get(context.reader.value(root.args[0]))
-    layouts = [known.layout] if known else [NCHW, NHWC]
-    fitting = [layout for layout in layouts if (layout, axes) in _RELABELS]
-    if not fitting:
-        raise Unsupported("a transposition must be between NCHW and NHWC", seen=axes)
-    source = context.activation(root.args[0], None, fitting[0])
-    output = replace(source, name=name)
-    context.add(
-        Reshape(name=name, inputs=(source,), outputs=(output,), source_names=context.names(root))
-    )
-    return Placed(output, _RELABELS[fitting[0], axes])
+    return Placed(output, into)

@@ -8,18 +8,18 @@ import tvm
 from tvm import relay
 
 from codegen.arithmetic import INTEGER_LIMITS
-from codegen.graph import QuantParams, Tensor
+from codegen.graph import QuantParams, Tensor, quant_of
 from codegen.ops.convert import Convert
 from codegen.ops.pool import MaxPool, average_pool
 from codegen.ops.reshape import Reshape
 from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relay.context import Context, Placed
-from tvm_vnpu.relay.layouts import npu_shape
 from tvm_vnpu.relay.ops import clamps
 from tvm_vnpu.relay.ops.data import check_rescale
+from tvm_vnpu.relay.ops.pieces import add_pieces
 from tvm_vnpu.relay.ops.truncated_average import Average, add_truncated_average, rescaled
-from tvm_vnpu.relay.ops.windows import AVERAGES, MAXIMA, Window, read_window
-from tvm_vnpu.relay.reader import integer_type, static_shape
+from tvm_vnpu.relay.ops.windows import AVERAGES, MAXIMA, Window, read_pieces
+from tvm_vnpu.relay.reader import integer_type
 
 Quants = tuple[QuantParams, QuantParams]
 
@@ -29,18 +29,22 @@ def convert_max_pool(context: Context, root: relay.Call, name: str) -> Placed:
     integer_type(root)
     expr, clamp = clamps.strip(context.reader, root, -1)
     call = context.reader.require(expr, *MAXIMA)
-    window = read_window(context, call)
-    x = context.activation(call.args[0], None, window.layout)
-    assert x.quant is not None
-    output = context.result(name, root, x.quant, window.layout)
-    context.add(
-        MaxPool(
-            name=name, inputs=(x,), outputs=(output,), source_names=context.names(root),
-            window=window.size, strides=window.strides, padding=window.padding,
-            clamp=(int(clamp.low[0]), int(clamp.high[0])),
-        )
-    )  # fmt: skip
-    return Placed(output, window.layout)
+    pieces = read_pieces(context, call)
+    layout = pieces[0][0].window.layout
+    x = context.activation(call.args[0], None, layout)
+    output = context.result(name, root, quant_of(x), layout)
+    names, limits = context.names(root), (int(clamp.low[0]), int(clamp.high[0]))
+
+    def add(part: Tensor, pooled: Tensor, window: Window) -> None:
+        context.add(
+            MaxPool(
+                name=pooled.name, inputs=(part,), outputs=(pooled,), source_names=names,
+                window=window.size, strides=window.strides, padding=window.padding, clamp=limits,
+            )
+        )  # fmt: skip
+
+    add_pieces(context, pieces, x, output, names, add)
+    return Placed(output, layout)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,30 +91,26 @@ def convert_average(context: Context, root: relay.Call, name: str) -> Placed:
     """Add an average pool, or a mean over rows and columns."""
     m = _match(context, root)
     integer_type(context.reader.value(m.data))
-    dtype, window = integer_type(root), read_window(context, m.call)
+    dtype, pieces = integer_type(root), read_pieces(context, m.call)
+    layout = pieces[0][0].window.layout
     quant = m.source[0] if m.source else m.target[0] if m.target else None
-    x = context.activation(m.data, quant, window.layout)
-    assert x.quant is not None
-    out_quant = m.target[1] if m.target else m.source[1] if m.source else x.quant
-    rows, cols = _extent(window, context, m.call)
+    x = context.activation(m.data, quant, layout)
+    out_quant = m.target[1] if m.target else m.source[1] if m.source else quant_of(x)
+    rows, cols = sum(line[0].out[0] for line in pieces), sum(p.out[1] for p in pieces[0])
     pooled = Tensor(name, (1, rows, cols, x.hwc[2]), dtype, out_quant)
-    if context.semantics.is_relay:
-        _as_tvm(context, m, x, pooled, window, root)
-    else:
-        _as_profile(context, x, pooled, window, root)
-    output = context.result(f"{name}.shape", root, out_quant, window.layout)
+
+    def add(part: Tensor, pooled: Tensor, window: Window) -> None:
+        if context.semantics.is_relay:
+            _as_tvm(context, m, part, pooled, window, root)
+        else:
+            _as_profile(context, part, pooled, window, root)
+
+    add_pieces(context, pieces, x, pooled, context.names(root), add)
+    output = context.result(f"{name}.shape", root, out_quant, layout)
     if output.shape == pooled.shape:
-        return Placed(pooled, window.layout)
+        return Placed(pooled, layout)
     context.add(Reshape(name=output.name, inputs=(pooled,), outputs=(output,)))
-    return Placed(output, window.layout)
-
-
-def _extent(window: Window, context: Context, call: relay.Call) -> tuple[int, int]:
-    """Return the rows and columns of a pool's result."""
-    if str(call.op.name) == "mean":
-        return 1, 1
-    shape = npu_shape(static_shape(call), window.layout)
-    return shape[1], shape[2]
+    return Placed(output, layout)
 
 
 def _as_profile(
