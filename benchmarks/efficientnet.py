@@ -30,9 +30,9 @@ from examples.efficientnet_lite0.photos import (
 )
 from runtime_sim.machine import Machine
 from runtime_sim.npu import load
+from tvm_vnpu.frontend.compiled_regions import collect_regions
 from tvm_vnpu.quantize import quantize
 from tvm_vnpu.relax import explain, from_onnx, partition_for_vnpu
-from tvm_vnpu.relax.codegen_hook import collect_regions
 
 NPU = "vnpu-256"
 MIN_TOP1, MIN_SQNR_DB = 17, 18.0

@@ -26,9 +26,9 @@ from benchmarks.networks import NETWORKS, RESNET18_LAYERS
 from examples.efficientnet_lite0.model import onnx_model as efficientnet_lite0
 from runtime_sim.npu import load, presets
 from tvm_vnpu.artifact.records import region_of
+from tvm_vnpu.frontend.compiled_regions import collect_regions
 from tvm_vnpu.quantize import quantize_uncalibrated
 from tvm_vnpu.relax import from_onnx, partition_for_vnpu
-from tvm_vnpu.relax.codegen_hook import collect_regions
 from tvm_vnpu.report.inference import Inference
 from tvm_vnpu.report.make_profile import make_profile
 from tvm_vnpu.report.profile import LayerProfile, Profile

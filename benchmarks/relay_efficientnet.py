@@ -36,8 +36,8 @@ _EXPECTED = {"conv2d": CONVOLUTIONS, "dense": 1, "eltwise": ADDITIONS, "avg_pool
 def measure(path: Path, photos: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     """Return the figures of one ONNX file; runs where TVM is 0.19."""
     from tests.relay.running import build, exact, execute
+    from tvm_vnpu.frontend.compiled_regions import collect_regions
     from tvm_vnpu.relay import explain, from_onnx, load_onnx, partition_for_vnpu
-    from tvm_vnpu.relay.codegen_hook import collect_regions
     from tvm_vnpu.relay.prepare import prepare
 
     seconds, watch = {}, _Watch()

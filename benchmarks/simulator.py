@@ -40,9 +40,9 @@ from runtime_sim.merge.layers import Layer
 from runtime_sim.merge.program import default_threads
 from runtime_sim.npu import load
 from runtime_sim.timing import simulate
+from tvm_vnpu.frontend.compiled_regions import collect_regions
 from tvm_vnpu.quantize import quantize
 from tvm_vnpu.relax import from_onnx, partition_for_vnpu
-from tvm_vnpu.relax.codegen_hook import collect_regions
 
 NPU = "vnpu-256"
 CALIBRATION_PHOTOS = 8

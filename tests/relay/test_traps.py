@@ -12,8 +12,8 @@ from tvm import relay
 from codegen.evaluate import evaluate
 from tests.relay.graphs import conv2d, image, module, requantize, values
 from tests.relay.running import both, exact, on_cpu, run
+from tvm_vnpu.frontend.compiled_regions import collect_regions
 from tvm_vnpu.relay import explain, from_onnx, partition_for_vnpu
-from tvm_vnpu.relay.codegen_hook import collect_regions
 from tvm_vnpu.relay.prepare import prepare
 from tvm_vnpu.relay.region_names import region_functions
 
@@ -63,6 +63,23 @@ def test_the_zero_point_is_added_after_rounding() -> None:
     with exact():
         (result,) = run(partition_for_vnpu(mod), {"x": every})
     np.testing.assert_array_equal(result, np.floor(every * 0.5 + 0.5).astype("int8") + 7)
+
+
+def _half_away(values: np.ndarray) -> np.ndarray:
+    return np.sign(values) * np.floor(np.abs(values) + 0.5)
+
+
+@pytest.mark.parametrize("compute", ["float32", "int64"])
+def test_only_in_float_is_the_zero_point_added_before_rounding(compute: str) -> None:
+    every = np.arange(-128, 128, dtype="int8").reshape(1, 4, 8, 8)
+    mod = module(requantize(image(1, 4, 8, 8), 0.5, 0, 1.0, 7))
+    with relay.qnn.op.requantize_config(rounding="TONEAREST", compute_dtype=compute):
+        partitioned = partition_for_vnpu(mod)
+        (result,) = run(partitioned, {"x": every})
+    before, after = _half_away(every * 0.5 + 7), _half_away(every * 0.5) + 7
+    assert len(region_functions(partitioned)) == (compute == "int64")
+    np.testing.assert_array_equal(result, after if compute == "int64" else before)
+    assert not np.array_equal(before, after)
 
 
 def test_a_product_has_the_scale_of_float32() -> None:

@@ -31,7 +31,7 @@ from tvm_vnpu.artifact.prepare import (
 from tvm_vnpu.artifact.progress import Batch, Progress, silent
 from tvm_vnpu.artifact.records import Region, region_of
 from tvm_vnpu.artifact.specs_of import input_specs, output_specs
-from tvm_vnpu.relax.codegen_hook import CompiledRegion, collect_regions
+from tvm_vnpu.frontend.compiled_regions import CompiledRegion, collect_regions
 from tvm_vnpu.relax.explanation import Explanation
 from tvm_vnpu.relax.partition import Annotated, generate, region_functions
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
@@ -18,36 +15,13 @@ from codegen.profiles import profile
 from codegen.program import NpuProgram, build_program
 from runtime_sim.errors import VnpuError
 from runtime_sim.npu import NpuConfig, from_json
+from tvm_vnpu.frontend.compiled_regions import CompiledRegion, report_region
 from tvm_vnpu.relax.build_graph import build_graph
 from tvm_vnpu.relax.entry_c import region_c
 
 NAME = "vnpu"
 PROFILE_ATTR, NPU_ATTR, LABEL_ATTR = "vnpu.profile", "vnpu.npu", "vnpu.label"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CompiledRegion:
-    """A region that the hook compiled: its symbol, program and C text."""
-
-    symbol: str
-    program: NpuProgram
-    source: str
-
-
-_collector: ContextVar[list[CompiledRegion] | None] = ContextVar("vnpu_regions", default=None)
-
 _failures: ContextVar[list[VnpuError] | None] = ContextVar("vnpu_failures", default=None)
-
-
-@contextmanager
-def collect_regions() -> Iterator[list[CompiledRegion]]:
-    """Collect the regions that are compiled in this context, in order."""
-    regions: list[CompiledRegion] = []
-    token = _collector.set(regions)
-    try:
-        yield regions
-    finally:
-        _collector.reset(token)
 
 
 def region_program(function: relax.Function) -> NpuProgram:
@@ -85,9 +59,7 @@ def _compile_region(function: relax.Function) -> tvm.runtime.Module:
         source = region_c(symbol, program, blob, _shape_arguments(function))
         target = compile_object(source, folder / "region.o")
         module = tvm.runtime.load_static_library(str(target), [symbol])
-    regions = _collector.get()
-    if regions is not None:
-        regions.append(CompiledRegion(symbol, program, source))
+    report_region(CompiledRegion(symbol, program, source))
     return module
 
 

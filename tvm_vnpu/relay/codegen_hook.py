@@ -10,10 +10,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -24,6 +20,7 @@ from codegen.compile_c import compile_object, compile_shared
 from codegen.program import NpuProgram, build_program
 from runtime_sim.npu import NpuConfig, from_json, load
 from tvm_vnpu.frontend import entry_c
+from tvm_vnpu.frontend.compiled_regions import CompiledRegion, report_region
 from tvm_vnpu.relay import semantics
 from tvm_vnpu.relay.build_graph import build_graph, results
 from tvm_vnpu.relay.layouts import NCHW
@@ -35,31 +32,8 @@ LABEL_ATTR, LAYOUT_ATTR = "vnpu.label", "vnpu.layout"
 DEFAULT_NPU = "vnpu-256"
 _PACKED = 1
 """tvm::CallingConv::kCPackedFunc: the function has TVM's packed signature already."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CompiledRegion:
-    """A region that the hook compiled: its symbol, program and C text."""
-
-    symbol: str
-    program: NpuProgram
-    source: str
-
-
-_collector: ContextVar[list[CompiledRegion] | None] = ContextVar("vnpu_regions", default=None)
 _loaded: list[ctypes.CDLL] = []
 """Keeps the objects of this process alive: JIT-compiled modules call into them."""
-
-
-@contextmanager
-def collect_regions() -> Iterator[list[CompiledRegion]]:
-    """Collect the regions that are compiled in this context, in order."""
-    regions: list[CompiledRegion] = []
-    token = _collector.set(regions)
-    try:
-        yield regions
-    finally:
-        _collector.reset(token)
 
 
 def region_program(function: relay.Function) -> NpuProgram:
@@ -101,9 +75,7 @@ def compile_region(function: relay.Function) -> tvm.runtime.Module:
         target = compile_object(source, folder / "region.o")
         _load(target, symbol, entry, folder)
         library = tvm.runtime.load_static_library(str(target), [entry])
-    regions = _collector.get()
-    if regions is not None:
-        regions.append(CompiledRegion(symbol, program, source))
+    report_region(CompiledRegion(symbol, program, source))
     module = tvm.build(tvm.IRModule({symbol: _caller(symbol, entry)}), target="llvm")
     module.import_module(library)
     return module
