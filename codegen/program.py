@@ -65,17 +65,25 @@ def build_program(
     """
     graph.verify()
     placement = place(graph)
-    operators = [operator for operator in graph.operators if not operator.is_alias]
-    operators += [Convert.move(f"{b.name}.copy", a, b) for a, b in placement.copies]
     builder = EntryBuilder(npu, placement)
-    for operator in operators:
-        for part in operator.parts():
-            chosen = (schedules or {}).get(part.name) or best_schedule(part, npu)
-            builder.call(part, chosen)
+    for part in _kernels_of(graph, placement):
+        chosen = (schedules or {}).get(part.name) or best_schedule(part, npu)
+        builder.call(part, chosen)
     entry = Kernel(graph.name, (), tuple(builder.finish()), f"Entry of {graph.name}.")
     return NpuProgram(
         graph, npu, tuple(builder.layers), entry, builder.blob.array(), placement.arena_bytes
     )
+
+
+def program_operators(graph: NpuGraph) -> list[Operator]:
+    """Return what `build_program` makes kernels of, in order: parts, no aliases, and copies."""
+    return _kernels_of(graph, place(graph))
+
+
+def _kernels_of(graph: NpuGraph, placement: Placement) -> list[Operator]:
+    operators = [operator for operator in graph.operators if not operator.is_alias]
+    operators += [Convert.move(f"{b.name}.copy", a, b) for a, b in placement.copies]
+    return [part for operator in operators for part in operator.parts()]
 
 
 class EntryBuilder:

@@ -10,7 +10,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = ("artifact", "cli", "data", "quantize", "relax", "relay", "report", "sweep")
+_SUBPACKAGES = ("artifact", "cli", "data", "quantize", "relax", "relay", "report", "sweep", "tuner")
 
 __all__ = ["VnpuError", "__version__", *_SUBPACKAGES]
 

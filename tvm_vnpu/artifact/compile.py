@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,7 @@ from tvm_vnpu.artifact.specs_of import input_specs, output_specs
 from tvm_vnpu.frontend.compiled_regions import CompiledRegion, collect_regions
 from tvm_vnpu.relax.explanation import Explanation
 from tvm_vnpu.relax.partition import Annotated, generate, region_functions
+from tvm_vnpu.tuner.history import History, apply_history_best
 
 _STEPS = 4
 _EMBEDDED_BYTES = 1 << 30
@@ -47,14 +49,15 @@ def compile_model(
     npu: str | NpuConfig = "vnpu-256",
     shapes: Shapes | None = None,
     rounding: str | None = None,
+    history: History | None = None,
     progress: Progress = silent,
 ) -> Artifact:
     """Compile a model into the folder `out` and return the loaded artefact.
 
     `model`: a file, or what `read_model` returned for the same `shapes`. `calibration`: dicts from
-    the model's own input names to arrays, needed for a float model. `out` is written whole or not
-    at all; an artefact that is there is replaced. Raises VnpuError for anything a user can put
-    right.
+    the model's own input names to arrays, needed for a float model. `history`: tuned schedules,
+    see `tvm_vnpu.tuner.from_history`. `out` is written whole or not at all; an artefact that is
+    there is replaced. Raises VnpuError for anything a user can put right.
     """
     check_output(Path(out))
     config = configurations.load(npu)
@@ -66,9 +69,14 @@ def compile_model(
     module = calibrated_module(model, calibration, config)
     progress("compile", 0, _STEPS)
     annotated, explanation = annotated_model(model, module, config, rounding)
-    with staged(Path(out)) as folder:
+    with staged(Path(out)) as folder, _applied(history):
         _build(folder, model, module, annotated, explanation, shapes or {}, progress)
     return load_artifact(out)
+
+
+def _applied(history: History | None) -> AbstractContextManager[object]:
+    """Apply a history, or leave the one in force."""
+    return nullcontext() if history is None else apply_history_best(history)
 
 
 def _build(

@@ -16,6 +16,7 @@ from tvm_vnpu.cli.console import Console
 
 if TYPE_CHECKING:
     from tvm_vnpu.artifact import Artifact
+    from tvm_vnpu.tuner.history import History
 
 NAME = "compile"
 HELP = "compile a model into a folder"
@@ -31,6 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="an .onnx file")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder to write")
     parser.add_argument("--calib", metavar="DATA", help="calibration data, for a float model")
+    parser.add_argument(
+        "--tune-log", metavar="LOG", help="use the best schedules of a log of `vnpu tune`"
+    )
     add_model_options(parser)
     add_image_options(parser)
 
@@ -51,6 +55,7 @@ def execute(arguments: argparse.Namespace, console: Console) -> None:
     load(arguments.npu)
     if arguments.rounding is not None:
         profile(arguments.rounding)
+    history = _history(arguments)
     find_compiler()  # all that is cheap to refuse comes before TVM is imported
     from tvm_vnpu.artifact import compile_model, read_model
     from tvm_vnpu.artifact.progress import tracked
@@ -71,9 +76,19 @@ def execute(arguments: argparse.Namespace, console: Console) -> None:
         npu=arguments.npu,
         shapes=shapes,
         rounding=arguments.rounding,
+        history=history,
         progress=console.progress,
     )
     console.result(summary(artifact), artifact.meta.to_dict())
+
+
+def _history(arguments: argparse.Namespace) -> History | None:
+    """Return the tuned schedules that are asked for."""
+    if arguments.tune_log is None:
+        return None
+    from tvm_vnpu.tuner.history import from_history
+
+    return from_history(arguments.tune_log)
 
 
 def summary(artifact: Artifact) -> str:

@@ -44,13 +44,18 @@ class Console:
             text = json.dumps(values, indent=1, default=_plain)
         _write(text + "\n")
 
-    def progress(self, stage: str, done: int, total: int | None) -> None:
-        """Show how far a stage is: at once on a terminal, elsewhere after two seconds."""
+    def progress(self, stage: str, done: int, total: int | None, note: str = "") -> None:
+        """Show how far a stage is: at once on a terminal, elsewhere after two seconds.
+
+        `note` stands behind the bar.
+        """
         if self.json_mode:
             return
         if stage != self._stage:
             self._close()
             self._stage, self._bar = stage, _new_bar(stage, total)
+        if note:
+            self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._bar.n)
         if total is not None and done >= total:
             self._close()

@@ -15,12 +15,12 @@ from types import ModuleType
 from runtime_sim.errors import VnpuError
 from tvm_vnpu import __version__
 from tvm_vnpu.cli import compile as compile_command
-from tvm_vnpu.cli import disasm, evaluate, explain, profile, run, sweep
+from tvm_vnpu.cli import disasm, evaluate, explain, profile, run, sweep, tune
 from tvm_vnpu.cli.arguments import Parser, refuse_empty
 from tvm_vnpu.cli.console import Console, drop_stdout
 
 COMMANDS: tuple[ModuleType, ...] = (
-    compile_command, run, evaluate, profile, explain, disasm, sweep,
+    compile_command, run, evaluate, profile, explain, disasm, sweep, tune,
 )  # fmt: skip
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 1, 130
 
@@ -72,8 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except VnpuError as error:
         return _fail(f"error: {error}", USER_ERROR, verbose > 1)
-    except KeyboardInterrupt:
-        return _fail("interrupted", INTERRUPTED, False)
+    except KeyboardInterrupt as stop:
+        return _fail(str(stop) or "interrupted", INTERRUPTED, False)
     except BrokenPipeError:
         drop_stdout()  # whoever read it has gone
         return 0

@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm import relax
 
 from codegen.compile_c import compile_object
+from codegen.graph import NpuGraph
 from codegen.profiles import profile
 from codegen.program import NpuProgram, build_program
 from runtime_sim.errors import VnpuError
@@ -18,18 +19,27 @@ from runtime_sim.npu import NpuConfig, from_json
 from tvm_vnpu.frontend.compiled_regions import CompiledRegion, report_region
 from tvm_vnpu.relax.build_graph import build_graph
 from tvm_vnpu.relax.entry_c import region_c
+from tvm_vnpu.tuner.history import tuned_schedules
 
 NAME = "vnpu"
 PROFILE_ATTR, NPU_ATTR, LABEL_ATTR = "vnpu.profile", "vnpu.npu", "vnpu.label"
 _failures: ContextVar[list[VnpuError] | None] = ContextVar("vnpu_failures", default=None)
 
 
-def region_program(function: relax.Function) -> NpuProgram:
-    """Return the program of a region function; raises as `build_graph` and `build_program`."""
+def region_graph(function: relax.Function) -> tuple[NpuGraph, NpuConfig]:
+    """Return the graph of a region function, and its NPU; raises as `build_graph`."""
     label = str(function.attrs[LABEL_ATTR])
     npu: NpuConfig = from_json(str(function.attrs[NPU_ATTR]))
-    graph = build_graph(label, function, profile(str(function.attrs[PROFILE_ATTR])), npu)
-    return build_program(graph, npu)
+    return build_graph(label, function, profile(str(function.attrs[PROFILE_ATTR])), npu), npu
+
+
+def region_program(function: relax.Function) -> NpuProgram:
+    """Return the program of a region function; raises as `build_graph` and `build_program`.
+
+    Its schedules are those of the tuning history that is applied, else the defaults.
+    """
+    graph, npu = region_graph(function)
+    return build_program(graph, npu, tuned_schedules(graph, npu))
 
 
 def compile_regions(

@@ -17,6 +17,7 @@ import tvm
 from tvm import relay, tir
 
 from codegen.compile_c import compile_object, compile_shared
+from codegen.graph import NpuGraph
 from codegen.program import NpuProgram, build_program
 from runtime_sim.npu import NpuConfig, from_json, load
 from tvm_vnpu.frontend import entry_c
@@ -25,6 +26,7 @@ from tvm_vnpu.relay import semantics
 from tvm_vnpu.relay.build_graph import build_graph, results
 from tvm_vnpu.relay.layouts import NCHW
 from tvm_vnpu.relay.reader import static_shape
+from tvm_vnpu.tuner.history import tuned_schedules
 
 NAME = "vnpu"
 SEMANTICS_ATTR, NPU_ATTR = "vnpu.semantics", "vnpu.npu"
@@ -36,8 +38,8 @@ _loaded: list[ctypes.CDLL] = []
 """Keeps the objects of this process alive: JIT-compiled modules call into them."""
 
 
-def region_program(function: relay.Function) -> NpuProgram:
-    """Return the program of a region function; raises as `build_graph` and `build_program`.
+def region_graph(function: relay.Function) -> tuple[NpuGraph, NpuConfig]:
+    """Return the graph of a region function, and its NPU; raises as `build_graph`.
 
     A region that `partition_for_vnpu` did not make runs as TVM does on the default NPU.
     """
@@ -47,8 +49,16 @@ def region_program(function: relay.Function) -> NpuProgram:
     chosen = semantics.from_text(str(attrs[SEMANTICS_ATTR])) if told else semantics.current()
     layout = str(attrs[LAYOUT_ATTR]) if LAYOUT_ATTR in attrs else NCHW
     label = str(attrs[LABEL_ATTR]) if LABEL_ATTR in attrs else "region"
-    graph = build_graph(label, typed(function), chosen, npu, layout)
-    return build_program(graph, npu)
+    return build_graph(label, typed(function), chosen, npu, layout), npu
+
+
+def region_program(function: relay.Function) -> NpuProgram:
+    """Return the program of a region function; raises as `build_graph` and `build_program`.
+
+    Its schedules are those of the tuning history that is applied, else the defaults.
+    """
+    graph, npu = region_graph(function)
+    return build_program(graph, npu, tuned_schedules(graph, npu))
 
 
 def typed(function: relay.Function) -> relay.Function:
