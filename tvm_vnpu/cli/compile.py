@@ -15,7 +15,12 @@ from tvm_vnpu.cli.arguments import (
 from tvm_vnpu.cli.console import Console
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tvm_vnpu.artifact import Artifact
+    from tvm_vnpu.artifact.prepare import Model
+    from tvm_vnpu.artifact.progress import Batch
+    from tvm_vnpu.data.images import ImageOptions
     from tvm_vnpu.tuner.history import History
 
 NAME = "compile"
@@ -58,21 +63,12 @@ def execute(arguments: argparse.Namespace, console: Console) -> None:
     history = _history(arguments)
     find_compiler()  # all that is cheap to refuse comes before TVM is imported
     from tvm_vnpu.artifact import compile_model, read_model
-    from tvm_vnpu.artifact.progress import tracked
-    from tvm_vnpu.artifact.specs_of import input_specs
-    from tvm_vnpu.data import open_data, without_labels
 
     model = read_model(arguments.model, shapes)
-    batches = None
-    if arguments.calib is not None:
-        inputs = input_specs(model.module)
-        data = open_data(arguments.calib, inputs, images)
-        rows = without_labels(data.batches(), inputs)
-        batches = tracked(rows, "calibrate", data.samples, console.progress)
     artifact = compile_model(
         model,
         arguments.output,
-        calibration=batches,
+        calibration=_batches(arguments, model, images, console),
         npu=arguments.npu,
         shapes=shapes,
         rounding=arguments.rounding,
@@ -80,6 +76,22 @@ def execute(arguments: argparse.Namespace, console: Console) -> None:
         progress=console.progress,
     )
     console.result(summary(artifact), artifact.meta.to_dict())
+
+
+def _batches(
+    arguments: argparse.Namespace, model: Model, images: ImageOptions, console: Console
+) -> Iterable[Batch] | None:
+    """Return the calibration data, if there is any."""
+    if arguments.calib is None:
+        return None
+    from tvm_vnpu.artifact.progress import tracked
+    from tvm_vnpu.artifact.specs_of import input_specs
+    from tvm_vnpu.data import open_data, without_labels
+
+    inputs = input_specs(model.module)
+    data = open_data(arguments.calib, inputs, images)
+    rows = without_labels(data.batches(), inputs)
+    return tracked(rows, "calibrate", data.samples, console.progress)
 
 
 def _history(arguments: argparse.Namespace) -> History | None:
