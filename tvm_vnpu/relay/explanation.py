@@ -80,7 +80,7 @@ def _on_cpu(call: relay.Call, node: str, reasons: Mapping[relay.Expr, str]) -> P
 def _reasons(order: list[relay.Call], predicate: Predicate) -> dict[relay.Expr, str]:
     """Return why what matches a pattern is on the CPU: the largest match says it."""
     reasons: dict[relay.Expr, str] = {}
-    table = [(row, shape) for row in ROWS for shape in row.shapes()]
+    table = [(row, shape) for row in ROWS if not row.folds for shape in row.shapes()]
     for call in reversed(order):
         for row, shape in table:
             if call in reasons or not operator_name(call) or not shape.match(call):

@@ -28,13 +28,18 @@ PREFIX = "vnpu."
 
 @dataclass(frozen=True, slots=True)
 class PatternRow:
-    """One operator: its composite is `vnpu.<name>`; a match reaches down to one of `anchors`."""
+    """One operator: its composite is `vnpu.<name>`; a match reaches down to one of `anchors`.
+
+    `folds`: another row has the same operator without what this one takes in before it, so that
+    a refusal is no reason to stay on the CPU.
+    """
 
     name: str
     anchors: tuple[str, ...]
     shapes: Callable[[], Iterator[DFPattern]]
     convert: Converter
     border: bool = False
+    folds: bool = False
 
     @property
     def composite(self) -> str:
@@ -74,6 +79,18 @@ def _layer(name: str) -> Callable[[], Iterator[DFPattern]]:
         yield _clamped(_requantize(_clamped(_biased(_operator(name, 6)))))
 
     return shapes
+
+
+def _padded_conv2d() -> Iterator[DFPattern]:
+    yield _clamped(_requantize(_clamped(_biased(is_op("qnn.conv2d")(_padded(), *_any(5))))))
+
+
+def _padded_max_pool() -> Iterator[DFPattern]:
+    yield _clamped(is_op("nn.max_pool2d")(_padded()))
+
+
+def _padded() -> DFPattern:
+    return is_op("nn.pad")(wildcard(), is_constant())
 
 
 def _eltwise() -> Iterator[DFPattern]:
@@ -129,7 +146,7 @@ def _alone(name: str) -> Callable[[], Iterator[DFPattern]]:
 
 
 def _pad() -> Iterator[DFPattern]:
-    yield is_op("nn.pad")(wildcard(), is_constant())
+    yield _padded()
 
 
 def _quantize() -> Iterator[DFPattern]:
@@ -141,6 +158,16 @@ def _dequantize() -> Iterator[DFPattern]:
 
 
 ROWS: tuple[PatternRow, ...] = (
+    PatternRow(
+        "padded_conv2d", ("qnn.conv2d",), _padded_conv2d, window.convert_padded_conv2d, folds=True
+    ),
+    PatternRow(
+        "padded_max_pool2d",
+        ("nn.max_pool2d",),
+        _padded_max_pool,
+        pool.convert_padded_max_pool,
+        folds=True,
+    ),  # fmt: skip
     PatternRow("conv2d", ("qnn.conv2d",), _layer("qnn.conv2d"), window.convert_conv2d),
     PatternRow("dense", ("qnn.dense",), _layer("qnn.dense"), window.convert_dense),
     PatternRow("eltwise", (*eltwise.QUANTISED,), _eltwise, eltwise.convert_eltwise),

@@ -134,8 +134,8 @@ def convert_concat(context: Context, root: relay.Call, name: str) -> Placed:
 def convert_reshape(context: Context, root: relay.Call, name: str) -> Placed:
     """Add a reshape that keeps the batch, by way of the order that Relay has in memory."""
     integer_type(root)
-    before, after = context.shape(root.args[0]), context.shape(root)
-    if elements(before) != elements(after):
+    before, after = context.shape(root.args[0]), static_shape(root)
+    if before[:1] != after[:1] or elements(before) != elements(after):
         raise Unsupported("a reshape must keep the batch", seen=f"{before} to {after}")
     source, layout = context.activation(root.args[0]), context.layout_of(root.args[0])
     into = context.layout_of(root)

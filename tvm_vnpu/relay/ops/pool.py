@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -14,24 +15,47 @@ from codegen.ops.pool import MaxPool, average_pool
 from codegen.ops.reshape import Reshape
 from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relay.context import Context, Placed
+from tvm_vnpu.relay.layouts import npu_shape
 from tvm_vnpu.relay.ops import clamps
 from tvm_vnpu.relay.ops.data import check_rescale
+from tvm_vnpu.relay.ops.folded_pad import folded_padding
 from tvm_vnpu.relay.ops.pieces import add_pieces
 from tvm_vnpu.relay.ops.truncated_average import Average, add_truncated_average, rescaled
-from tvm_vnpu.relay.ops.windows import AVERAGES, MAXIMA, Window, read_pieces
-from tvm_vnpu.relay.reader import integer_type
+from tvm_vnpu.relay.ops.windows import AVERAGES, MAXIMA, Piece, Window, pads, read_pieces
+from tvm_vnpu.relay.reader import integer_type, static_shape
 
 Quants = tuple[QuantParams, QuantParams]
 
 
 def convert_max_pool(context: Context, root: relay.Call, name: str) -> Placed:
     """Add a max pool of raw integers, and the clamps after it."""
-    integer_type(root)
     expr, clamp = clamps.strip(context.reader, root, -1)
     call = context.reader.require(expr, *MAXIMA)
-    pieces = read_pieces(context, call)
+    return _add_max_pool(context, root, name, clamp, call.args[0], read_pieces(context, call))
+
+
+def convert_padded_max_pool(context: Context, root: relay.Call, name: str) -> Placed:
+    """Add a max pool that takes in the padding before it, where that is the least value."""
+    expr, clamp = clamps.strip(context.reader, root, -1)
+    call = context.reader.require(expr, "nn.max_pool2d")
+    pad = context.reader.require(call.args[0], "nn.pad")
+    (piece,) = read_pieces(context, call)[0]
+    window, least = piece.window, INTEGER_LIMITS[integer_type(root)][0]
+    own = pads(call.attrs.padding)
+    sides = folded_padding(context, pad, window.layout, own, least, window.size)
+    height, width = npu_shape(static_shape(context.reader.value(pad.args[0])), window.layout)[1:3]
+    piece = replace(piece, window=replace(window, extent=(height, width), padding=sides[:2]))
+    return _add_max_pool(context, root, name, clamp, pad.args[0], ((piece,),))
+
+
+def _add_max_pool(
+    context: Context, root: relay.Call, name: str, clamp: clamps.Clamp, data: relay.Expr,
+    pieces: Sequence[Sequence[Piece]],
+) -> Placed:  # fmt: skip
+    integer_type(root)
     layout = pieces[0][0].window.layout
-    x = context.activation(call.args[0], None, layout)
+    context.shape(data)
+    x = context.activation(data, None, layout)
     output = context.result(name, root, quant_of(x), layout)
     names, limits = context.names(root), (int(clamp.low[0]), int(clamp.high[0]))
 

@@ -19,6 +19,7 @@ from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relay.context import Context, Placed
 from tvm_vnpu.relay.layouts import channel_axis, check_layout, ohwi_weight, per_channel
 from tvm_vnpu.relay.ops import clamps
+from tvm_vnpu.relay.ops.folded_pad import folded_padding
 from tvm_vnpu.relay.ops.requantizing import (
     Reach,
     Requantize,
@@ -36,10 +37,15 @@ Vector = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Matched:
-    """A matched composite from root to operator; `axis`: the channels of its result."""
+    """A matched composite from root to operator; `axis`: the channels of its result.
+
+    `data`: what the operator reads, behind the padding that the composite has, if any.
+    """
 
     root: relay.Call
     call: relay.Call
+    data: relay.Expr
+    pad: relay.Call | None
     requantize: Requantize
     bias: Vector
     inner: clamps.Clamp
@@ -47,7 +53,7 @@ class _Matched:
     axis: int
 
 
-def _match(context: Context, root: relay.Call, operator: str) -> _Matched:
+def _match(context: Context, root: relay.Call, operator: str, padded: bool = False) -> _Matched:
     reader = context.reader
     shape = static_shape(root)
     axis = _result_axis(context, root, operator, len(shape))
@@ -61,7 +67,9 @@ def _match(context: Context, root: relay.Call, operator: str) -> _Matched:
     call = reader.require(expr, operator)
     if dtype_of(call) != "int32":
         raise Unsupported("the accumulator must be int32", seen=dtype_of(call))
-    return _Matched(root, call, requantize, bias, inner, outer, axis)
+    pad = reader.require(call.args[0], "nn.pad") if padded else None
+    read = pad.args[0] if pad is not None else call.args[0]
+    return _Matched(root, call, read, pad, requantize, bias, inner, outer, axis)
 
 
 def _result_axis(context: Context, expr: relay.Expr, operator: str, rank: int) -> int:
@@ -98,7 +106,7 @@ def _common(
 ) -> dict[str, object]:
     """Return the fields that convolutions and dense layers share."""
     reader = context.reader
-    data, _, x_zp, w_zp, x_scale, w_scale = m.call.args
+    data, (_, _, x_zp, w_zp, x_scale, w_scale) = m.data, m.call.args
     quant = reader.quant(x_scale, x_zp)
     zero_points = reader.zero_points(w_zp)
     if zero_points.size not in (1, len(weight)):
@@ -180,7 +188,15 @@ def _check_order(m: _Matched, reach: Reach) -> None:
 
 def convert_conv2d(context: Context, root: relay.Call, name: str) -> Placed:
     """Add a conv2d (or depthwise) composite; Unsupported says why it cannot be."""
-    m = _match(context, root, "qnn.conv2d")
+    return _convert_conv2d(context, _match(context, root, "qnn.conv2d"), name)
+
+
+def convert_padded_conv2d(context: Context, root: relay.Call, name: str) -> Placed:
+    """Add a conv2d composite that takes in the padding before it, where that is its own kind."""
+    return _convert_conv2d(context, _match(context, root, "qnn.conv2d", padded=True), name)
+
+
+def _convert_conv2d(context: Context, m: _Matched, name: str) -> Placed:
     attrs = m.call.attrs
     layout = check_layout(str(attrs.data_layout))
     if str(attrs.out_layout) not in ("", layout):
@@ -190,12 +206,18 @@ def convert_conv2d(context: Context, root: relay.Call, name: str) -> Placed:
     weight = ohwi_weight(data, str(attrs.kernel_layout), channels)
     fields = _common(context, m, name, weight, layout)
     groups, padding = int(attrs.groups), pads(attrs.padding)
-    in_channels = static_shape(context.reader.value(m.call.args[0]))[m.axis]
+    dilation = int(attrs.dilation[0]), int(attrs.dilation[1])
+    if m.pad is not None:
+        zero_point = int(context.reader.zero_points(m.call.args[2])[0])
+        sizes = zip(weight.shape[1:3], dilation, strict=True)
+        rows, cols = ((size - 1) * step + 1 for size, step in sizes)
+        padding = folded_padding(context, m.pad, layout, padding, zero_point, (rows, cols))
+    in_channels = static_shape(context.reader.value(m.data))[m.axis]
     kind = DepthwiseConv2D if is_depthwise(context, groups, in_channels) else Conv2D
     operator = kind(
         strides=(int(attrs.strides[0]), int(attrs.strides[1])),
         padding=padding[:2],
-        dilation=(int(attrs.dilation[0]), int(attrs.dilation[1])),
+        dilation=dilation,
         groups=groups,
         **fields,  # type: ignore[arg-type]
     )
