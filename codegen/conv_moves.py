@@ -1,0 +1,164 @@
+"""What the transfers of convolution schedules cost: inputs, weights, parameters and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from codegen.conv_costs import ConvCosting, ConvCosts, Floats, Ints, lane_passes
+from codegen.conv_plan import RECORD_BYTES
+from codegen.tiles import ALIGNMENT
+from codegen.transfer_counts import Windows
+from runtime_sim.npu import Memory
+
+LOOPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "spatial_outer": ("col", "row", "channel", "depth"),
+        "channel_outer": ("channel", "col", "row", "depth"),
+        "depth_outer": ("col", "row", "depth", "channel"),
+    }
+)
+CONSTANTS, INPUT, OUTPUT = 0, 2, 3
+"""The regions of a lone operator's constants, input and output."""
+
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+class ConvMoves(ConvCosting):
+    """Adds the transfers to the engines' cycles."""
+
+    def costs(self) -> ConvCosts:
+        """Return all costs."""
+        matrix, first_matrix = self._matrix()
+        vector, last_vector = self._vector()
+        store, last_store = self._stores()
+        weights, first_weights, weight_uses = self._weights()
+        loads, first_load, converts, first_convert, uses = self._inputs()
+        c = self.counts
+        return ConvCosts(
+            rows=c["row"], cols=c["col"], channels=c["channel"], depths=c["depth"],
+            input_uses=uses, weight_uses=weight_uses,
+            matrix=matrix, first_matrix=first_matrix, vector=vector, last_vector=last_vector,
+            convert_in=converts, first_convert=first_convert,
+            input=loads, first_input=first_load, weights=weights, first_weights=first_weights,
+            once=self._once(), store=store, last_store=last_store,
+        )  # fmt: skip
+
+    # --- which loops load an operand again ------------------------------------------------------
+
+    def _repeats(self, depends_on: frozenset[str], order: str) -> Ints:
+        """Return how often an operand's tiles are all loaded: for each iteration of the loops
+        outside the innermost loop that changes the tile, but those that change it themselves."""
+        times, inside = np.ones(self.count, np.int64), np.zeros(self.count, bool)
+        for name in reversed(LOOPS[order]):
+            if name in depends_on:
+                inside |= self.counts[name] > 1
+            else:
+                times *= np.where(inside, self.counts[name], 1)
+        return times
+
+    def _kinds(self) -> Iterator[tuple[Mask, frozenset[str], str, Windows]]:
+        """Yield what input tiles hold: the schedules, the loops that change it, their order and
+        the slices of channels."""
+        shape, order = self.shape, self.s["order"]
+        whole: Windows = [(0, shape.source.channels)]
+        for name in LOOPS:
+            mine = order == name
+            if shape.depthwise:
+                for index, tiling in enumerate(self.channel.windows):
+                    slices = [(a // shape.mult, b // shape.mult) for a, b in tiling]
+                    yield mine & (self.channel.of == index), _DEPTHWISE, name, slices
+            elif name == "channel_outer" and shape.groups > 1:
+                for index, tiling in enumerate(self.channel.windows):
+                    groups = [a // shape.group_out * shape.group_in for a, _ in tiling]
+                    slices = [(g, g + shape.group_in) for g in groups]
+                    yield mine & (self.channel.of == index), _DEPTHWISE, name, slices
+            elif name == "depth_outer":
+                for index, tiling in enumerate(self.depth.windows):
+                    yield mine & (self.depth.of == index), _SLICED, name, tiling
+            else:
+                yield mine, _SPATIAL, name, whole
+
+    def _inputs(self) -> tuple[Floats, Floats, Floats, Floats, Ints]:
+        """Return the input loads' cycles, the first one's, the same of conversions, and loads."""
+        memory, source = self.npu.memory_of(INPUT), self.shape.source
+        total, first = np.zeros(self.count), np.zeros(self.count)
+        converts, first_convert = np.zeros(self.count), np.zeros(self.count)
+        uses = np.ones(self.count, np.int64)
+        tiles = self.input.rows.counts * self.input.cols.counts
+        for mine, depends_on, order, slices in self._kinds():
+            if not mine.any():
+                continue
+            times = self._repeats(depends_on, order)
+            every, at_first, _ = self.input.bursts(source, slices, memory.burst)
+            total[mine] = (every * times)[mine]
+            first[mine] = at_first[mine]
+            uses[mine] = (tiles * len(slices) * times)[mine]
+            if source.needs_convert(self.shape.a_type):
+                lanes = self.npu.lanes
+                passes = sum(self.input.total(lane_passes(b - a, lanes)) for a, b in slices)
+                converts[mine] = (passes * times)[mine]
+                a, b = slices[0]
+                first_convert[mine] = self.input.of_end(0, lane_passes(b - a, lanes))[mine]
+        rate = memory.burst / memory.bytes_per_cycle
+        return total * rate, first * rate, converts, first_convert, uses
+
+    def _weights(self) -> tuple[Floats, Floats, Ints]:
+        """Return the weight loads' cycles, the first one's, and how many there are."""
+        memory = self.npu.memory_of(CONSTANTS)
+        keys = np.stack([self.channel.of, self.depth.of], axis=1)
+        distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
+        pieces = [self._pieces(channel, depth, memory) for channel, depth in distinct.tolist()]
+        every, first, count = np.array(pieces, np.int64).T[:, inverse.reshape(-1)]
+        times = np.ones(self.count, np.int64)
+        streams = self.s["weights"] == "stream"
+        for name in LOOPS:
+            mine = streams & (self.s["order"] == name)
+            times[mine] = self._repeats(_WEIGHTS, name)[mine]
+        rate = memory.burst / memory.bytes_per_cycle
+        return np.asarray(every * times * rate), np.asarray(first * rate), count * times
+
+    def _pieces(self, channel: int, depth: int, memory: Memory) -> tuple[int, int, int]:
+        """Return the bursts of all weight tiles, those of the first, and how many there are."""
+        shape, sizes = self.shape, []
+        for a, b in self.channel.windows[channel]:
+            if shape.depthwise:
+                sizes.append((a * shape.taps, (b - a) * shape.taps))
+                continue
+            for c, d in self.depth.windows[depth]:
+                offset = a * shape.depth + c * shape.taps * (b - a)
+                sizes.append((offset, (b - a) * (d - c) * shape.taps))
+        bursts = [constant_bursts(offset, size, memory) for offset, size in sizes]
+        return sum(bursts), bursts[0], len(bursts)
+
+    def _once(self) -> Floats:
+        """Return the cycles of what is loaded once: parameters and zero points."""
+        memory, channels = self.npu.memory_of(CONSTANTS), self.shape.target.channels
+        bursts = constant_bursts(0, channels * RECORD_BYTES, memory)
+        if self.shape.vector_zero_points:
+            bursts += constant_bursts(0, channels, memory)
+        return np.full(self.count, bursts * memory.burst / memory.bytes_per_cycle)
+
+    def _stores(self) -> tuple[Floats, Floats]:
+        """Return the stores' cycles, and the last one's."""
+        memory, total, last = self.npu.memory_of(OUTPUT), np.zeros(self.count), np.zeros(self.count)
+        for index, slices in enumerate(self.channel.windows):
+            mine = self.channel.of == index
+            every, _, final = self.out.bursts(self.shape.target, slices, memory.burst)
+            total[mine], last[mine] = every[mine], final[mine]
+        rate = memory.burst / memory.bytes_per_cycle
+        return total * rate, last * rate
+
+
+_SPATIAL, _WEIGHTS = frozenset({"row", "col"}), frozenset({"channel", "depth"})
+_DEPTHWISE, _SLICED = _SPATIAL | {"channel"}, _SPATIAL | {"depth"}
+
+
+def constant_bursts(offset: int, size: int, memory: Memory) -> int:
+    """Return the bursts of a run of constants, or the fewest it can have where bursts straddle."""
+    if ALIGNMENT % memory.burst:
+        return -(-size // memory.burst)
+    phase = offset % memory.burst
+    return (phase + size - 1) // memory.burst + 1
