@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tests.relay import qnn_graphs_moves
+from tests.relay import qnn_graphs_moves, qnn_graphs_products
 
 _STEP = 74.0
 """Standard deviation of values drawn evenly from 8 bits."""
@@ -396,7 +396,7 @@ class GraphSource:
             "compare": self.compare, "concat": self.concat, "requantize": self.requantize,
             "clip": self.clip, "max_pool": self.max_pool, "avg_pool": self.avg_pool,
             "mean": self.mean, "flatten": self.flatten, "reshape": self.reshape,
-        } | qnn_graphs_moves.steps(self)  # fmt: skip
+        } | qnn_graphs_moves.steps(self) | qnn_graphs_products.steps(self)  # fmt: skip
 
 
 _WEIGHTS = {"conv2d": 4, "eltwise": 3, "concat": 2}
@@ -431,6 +431,7 @@ def draw_graph(seed: int) -> DrawnGraph:
     body = results[0] if len(results) == 1 else relay.Tuple(results)
     params = [var for var in source.params if var in relay.analysis.free_vars(body)]
     mod = tvm.IRModule.from_expr(relay.Function(params, body))
+    source.params = params
     feeds = source.feeds()
     rounding = str(random.choice(["UPWARD", "TONEAREST"]))
     return DrawnGraph(relay.transform.InferType()(mod), feeds, tuple(source.used), rounding)

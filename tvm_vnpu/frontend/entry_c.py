@@ -8,6 +8,7 @@ compiling needs no TVM headers; what does not depend on TVM's version is in tens
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -27,7 +28,10 @@ _HERE = "tvm_vnpu.frontend"
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A tensor as TVM passes it: its place among the arguments and its shape in memory."""
+    """A tensor as TVM passes it: its place among the arguments and its shape in memory.
+
+    The first axis counts images, unless one image has all of the elements.
+    """
 
     tensor: Tensor
     position: int
@@ -84,5 +88,8 @@ def _shape(index: int, argument: Argument) -> str:
 def _argument(index: int, argument: Argument) -> str:
     tensor = argument.tensor
     code, bits = _DLPACK_CODE[tensor.dtype]
-    numbers = f"{argument.position}, {len(argument.shape)}, {code}, {bits}, {tensor.nbytes}"
+    whole = int(argument.shape[:1] != (1,) and tensor.elements == math.prod(argument.shape))
+    numbers = (
+        f"{argument.position}, {len(argument.shape)}, {code}, {bits}, {whole}, {tensor.nbytes}"
+    )
     return f"    {{ {json.dumps(tensor.name)}, {numbers}, shape{index} }},"

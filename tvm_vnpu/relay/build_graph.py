@@ -10,8 +10,9 @@ from codegen.borders import border_of
 from codegen.fuse import fuse_borders
 from codegen.graph import NpuGraph, Tensor
 from codegen.ops.convert import Convert
+from runtime_sim.errors import VnpuError
 from runtime_sim.npu import NpuConfig
-from tvm_vnpu.relay.context import Context, Placed
+from tvm_vnpu.relay.context import Context, NotOneBatch, Placed
 from tvm_vnpu.relay.layouts import NCHW
 from tvm_vnpu.relay.patterns import BY_COMPOSITE
 from tvm_vnpu.relay.reader import Reader, static_shape
@@ -45,9 +46,25 @@ def build_graph(
     """Return the graph of a typed region function (attribute Compiler = "vnpu").
 
     Inputs and outputs are the function's, as they lie in memory; conversions at the borders are
-    fused where one layer alone sees them. Raises Unsupported or ScheduleError.
+    fused where one layer alone sees them. Where first axes are not one batch, the tensors are
+    taken whole. Raises Unsupported or ScheduleError.
     """
-    context = Context(Reader(), semantics, npu, layout, inside_composite=True)
+    try:
+        context = _converted(function, Context(Reader(), semantics, npu, layout))
+    except NotOneBatch as mismatch:
+        try:
+            context = _converted(function, Context(Reader(), semantics, npu, layout, whole=True))
+        except VnpuError:
+            raise mismatch from None
+    outputs = tuple(_border_output(context, expr) for expr in results(function))
+    inputs = tuple(tensor for tensor in context.borders.values() if tensor is not None)
+    graph = NpuGraph(name, tuple(context.operators), inputs, outputs, semantics.profile.name)
+    return fuse_borders(graph, npu)
+
+
+def _converted(function: relay.Function, context: Context) -> Context:
+    """Return the context with all composites of a region function converted."""
+    context.inside_composite = True
     context.borders = dict.fromkeys(function.params)
     for call in composite_calls(function):
         context.reader = Reader(dict(zip(call.op.params, call.args, strict=True)))
@@ -57,10 +74,7 @@ def build_graph(
         taken = {operator.name for operator in context.operators}
         placed = row.convert(context, root, _fresh(names[-1] if names else row.name, taken))
         context.placed[call] = placed
-    outputs = tuple(_border_output(context, expr) for expr in results(function))
-    inputs = tuple(tensor for tensor in context.borders.values() if tensor is not None)
-    graph = NpuGraph(name, tuple(context.operators), inputs, outputs, semantics.profile.name)
-    return fuse_borders(graph, npu)
+    return context
 
 
 def results(function: relay.Function) -> list[relay.Expr]:

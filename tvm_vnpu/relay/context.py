@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 from tvm import relay
 
 from codegen.borders import border_of
@@ -14,13 +13,17 @@ from codegen.ops.convert import Convert
 from codegen.ops.reshape import Reshape
 from runtime_sim.npu import NpuConfig
 from tvm_vnpu.frontend.errors import Unsupported
-from tvm_vnpu.relay.layouts import NCHW, NHWC, constant_as_npu, npu_shape
+from tvm_vnpu.relay.layouts import NCHW, NHWC, constant_as_npu, npu_shape, whole_shape
 from tvm_vnpu.relay.names import source_names
 from tvm_vnpu.relay.reader import Reader, dtype_of, static_shape
 from tvm_vnpu.relay.semantics import Semantics
 
 UNKNOWN = QuantParams(1.0, 0)
 """Stands for parameters that no operator names: those that move or compare bytes need none."""
+
+
+class NotOneBatch(Unsupported):
+    """First axes are no batch: the tensors may still be taken whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +41,8 @@ class Context:
     `layout`: what a tensor of four axes is taken for where no operator says it. `borders`: the
     region's parameters as they lie in memory, None until their first reader names layout and
     quantisation. `placed`: what expressions are to the operators. Expressions that are neither
-    become placeholders, which is all that a predicate needs.
+    become placeholders, which is all that a predicate needs. `whole`: a first axis above 1 is no
+    batch, for which the stream repeats, but an axis of the one image.
     """
 
     reader: Reader
@@ -50,6 +54,7 @@ class Context:
     operators: list[Operator] = field(default_factory=list)
     batch: int | None = None
     inside_composite: bool = False
+    whole: bool = False
 
     def names(self, root: relay.Expr) -> tuple[str, ...]:
         """Return the source nodes of a composite; for a predicate, which sees the whole graph
@@ -57,14 +62,20 @@ class Context:
         return source_names(root) if self.inside_composite else ()
 
     def shape(self, expr: relay.Expr) -> tuple[int, ...]:
-        """Return an activation's shape; Unsupported if its batch differs from what came before."""
+        """Return an activation's shape; NotOneBatch if its batch differs from what came before."""
         shape = static_shape(self.reader.value(expr))
+        if self.whole:
+            return shape
         if shape and self.batch not in (None, shape[0]):
-            raise Unsupported(
+            raise NotOneBatch(
                 "all tensors must have one batch", seen=f"{shape[0]} and {self.batch}"
             )
         self.batch = shape[0] if shape else None
         return shape
+
+    def npu_shape(self, shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
+        """Return the shape that a Relay tensor has on the NPU."""
+        return whole_shape(shape, layout) if self.whole else npu_shape(shape, layout)
 
     def layout_of(self, *exprs: relay.Expr) -> str:
         """Return the layout of the first expression that has one, else the region's.
@@ -106,7 +117,7 @@ class Context:
             if len(self.shape(expr)) != rank:
                 raise Unsupported("operands must have equally many axes", seen=self.shape(expr))
             return self.activation(expr, quant, layout)
-        array = constant_as_npu(data, rank, layout)
+        array = constant_as_npu(data, rank, layout, self.whole)
         return Tensor("constant", tuple(array.shape), data.dtype.name, quant, data=array)
 
     def float_input(self, expr: relay.Expr, quant: QuantParams, layout: str) -> Tensor:
@@ -122,7 +133,7 @@ class Context:
         self, name: str, expr: relay.Expr, quant: QuantParams, layout: str, dtype: str = ""
     ) -> Tensor:
         """Return a new NHWC tensor of the shape that a Relay expression has."""
-        shape = npu_shape(self.shape(expr), layout)
+        shape = self.npu_shape(self.shape(expr), layout)
         return Tensor(name, shape, dtype or dtype_of(expr), quant)
 
     def add(self, operator: Operator) -> None:
@@ -146,7 +157,7 @@ class Context:
         """
         ordered = self.in_memory_order(tensor, layout, f"{name}.planes")
         shaped = replace(
-            ordered, name=f"{name}.shaped", shape=npu_shape(shape, into),
+            ordered, name=f"{name}.shaped", shape=self.npu_shape(shape, into),
             layout=NCHW if len(shape) == 4 else NHWC,
         )  # fmt: skip
         if into == NHWC or not border_of(shaped).planar:
@@ -169,23 +180,19 @@ class Context:
                 tensor = self._to_nhwc(border) if planar else tensor
             self.placed[value] = Placed(tensor, layout)
         placed = self.placed[value]
-        if placed.layout == layout or len(placed.tensor.shape) < 4:
+        if placed.layout == layout or len(static_shape(value)) < 4:
             return placed.tensor
         name = f"{placed.tensor.name}.{layout.lower()}"
         return self.reinterpreted(placed.tensor, placed.layout, static_shape(value), layout, name)
 
     def _border(self, value: relay.Expr, quant: QuantParams, layout: str) -> Tensor:
         name = str(getattr(value, "name_hint", "value"))
-        shape = npu_shape(static_shape(value), layout)
-        in_memory = NCHW if layout == NCHW and len(shape) == 4 else NHWC
+        axes = static_shape(value)
+        shape = self.npu_shape(axes, layout)
+        in_memory = NCHW if layout == NCHW and len(axes) == 4 else NHWC
         return Tensor(name, shape, dtype_of(value), quant, in_memory)
 
     def _to_nhwc(self, border: Tensor) -> Tensor:
         inner = replace(border, name=f"{border.name}.nhwc", layout=NHWC)
         self.add(Convert.move(inner.name, border, inner))
         return inner
-
-
-def elements(shape: tuple[int, ...]) -> int:
-    """Return how many elements one image of a tensor has."""
-    return int(np.prod(shape[1:], dtype=np.int64))

@@ -40,6 +40,18 @@ def npu_shape(shape: Sequence[int], layout: str) -> tuple[int, ...]:
     return (1, *shape[1:])
 
 
+def whole_shape(shape: Sequence[int], layout: str) -> tuple[int, ...]:
+    """Return the shape of a Relay tensor whose first axis is no batch: one image holds all.
+
+    Up to three axes are (H, W, C), from the last on; of more, the first must be 1.
+    """
+    if len(shape) < 2 or shape[0] == 1:
+        return npu_shape(shape, layout)
+    if len(shape) > 3:
+        raise Unsupported("more than three axes must be of one image", seen=tuple(shape))
+    return (1, *shape)
+
+
 def npu_axis(axis: int, rank: int, layout: str) -> int:
     """Return which of (H, W, C) an axis is; Unsupported for the batch."""
     axis %= rank
@@ -94,13 +106,20 @@ def channel_axis(rank: int, layout: str) -> int:
     return 1 if rank == 4 and layout == NCHW else rank - 1
 
 
-def constant_as_npu(data: NDArray[np.generic], rank: int, layout: str) -> NDArray[np.generic]:
-    """Return a constant that broadcasts to `rank` axes as an NPU tensor of one image."""
+def constant_as_npu(
+    data: NDArray[np.generic], rank: int, layout: str, whole: bool = False
+) -> NDArray[np.generic]:
+    """Return a constant that broadcasts to `rank` axes as an NPU tensor of one image.
+
+    `whole`: its first axis is no batch, see `whole_shape`.
+    """
     if rank > 4:
         if data.size > 1:
             raise Unsupported("beside more than 4 axes a constant must be one value")
         return data.reshape(1, 1, 1, 1)
     shaped = data.reshape((1,) * (rank - data.ndim) + data.shape)
+    if whole and rank == shaped.ndim < 4:
+        return np.ascontiguousarray(shaped.reshape(whole_shape(shaped.shape, layout)))
     if shaped.ndim != rank or shaped.shape[0] != 1:
         raise Unsupported("constants must not have a batch of their own", seen=data.shape)
     if rank == 4 and layout == NCHW:

@@ -13,6 +13,7 @@ from tvm import relay
 from tvm_vnpu.relay.reader import static_shape
 from tvm_vnpu.relay.rewrite import operator_name
 
+_PRODUCTS = ("nn.dense", "nn.batch_matmul")
 _SUNK_THROUGH = ("add", "nn.relu", "clip", "qnn.quantize")
 
 
@@ -44,6 +45,23 @@ def sized_product(old: relay.Call, new: relay.Call) -> relay.Expr:
     return relay.Call(sized.op, sized.args, sized.attrs, sized.type_args, old.span)
 
 
+def plain_batch_matmul(old: relay.Call, new: relay.Call) -> relay.Expr:
+    """Return a batched product with its transpositions spelled out, but for that of y.
+
+    The pass forgets its flags: x is then taken as it is, y as transposed.
+    """
+    if operator_name(old) != "nn.batch_matmul":
+        return new
+    transpose_a, transpose_b = bool(old.attrs.transpose_a), bool(old.attrs.transpose_b)
+    if not transpose_a and transpose_b:
+        return new
+    x, y = new.args
+    x = relay.transpose(x, (0, 2, 1)) if transpose_a else x
+    y = y if transpose_b else relay.transpose(y, (0, 2, 1))
+    call = relay.nn.batch_matmul(x, y, out_dtype=str(old.attrs.out_dtype))
+    return relay.Call(call.op, call.args, call.attrs, call.type_args, old.span)
+
+
 def sunk_reshape(old: relay.Call, new: relay.Call) -> relay.Expr:
     """Return bias, activation or quantisation of a reshaped product as a reshape of their result.
 
@@ -71,7 +89,7 @@ def _is_reshaped_product(expr: relay.Expr) -> bool:
     inner = expr.args[0]
     while operator_name(inner) in _SUNK_THROUGH:
         inner = next((a for a in inner.args if operator_name(a)), inner.args[0])
-    return operator_name(inner) == "nn.dense"
+    return operator_name(inner) in _PRODUCTS
 
 
 def _keeps_last_axis(old: relay.Call, place: int) -> bool:

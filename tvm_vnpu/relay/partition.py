@@ -14,7 +14,7 @@ from runtime_sim.errors import VnpuError
 from runtime_sim.npu import NpuConfig, load
 from tvm_vnpu.relay import codegen_hook, semantics
 from tvm_vnpu.relay.build_graph import composite_name
-from tvm_vnpu.relay.context import Context
+from tvm_vnpu.relay.context import Context, NotOneBatch
 from tvm_vnpu.relay.layouts import DATA_LAYOUTS, NCHW
 from tvm_vnpu.relay.patterns import ROWS, PatternRow
 from tvm_vnpu.relay.prepare import prepare
@@ -64,12 +64,22 @@ class Predicate:
 
     def reason(self, row: PatternRow, root: relay.Call) -> str:
         """Return why a match stays on the CPU, or '' where the NPU takes it."""
-        context = Context(Reader(), self.semantics, self.npu, self.layout)
         try:
-            row.convert(context, root, row.name)
+            context = self._converted(row, root, whole=False)
+        except NotOneBatch as mismatch:
+            reason = str(mismatch)
+            try:
+                context = self._converted(row, root, whole=True)
+            except VnpuError:
+                return reason
         except VnpuError as mismatch:  # a scale that no multiplier has is a reason, too
             return str(mismatch)
         return "; ".join(text for op in context.operators for text in op.rejections(self.npu))
+
+    def _converted(self, row: PatternRow, root: relay.Call, whole: bool) -> Context:
+        context = Context(Reader(), self.semantics, self.npu, self.layout, whole=whole)
+        row.convert(context, root, row.name)
+        return context
 
     def accepts(self, row: PatternRow, root: relay.Call) -> bool:
         """Return whether the NPU takes a match."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from tvm import relay
 from tvm.relay.dataflow_pattern import (
@@ -19,7 +20,17 @@ from tvm.relay.dataflow_pattern import (
 )
 
 from tvm_vnpu.relay.context import Context, Placed
-from tvm_vnpu.relay.ops import clamps, data, eltwise, moves, pool, window, windows
+from tvm_vnpu.relay.ops import (
+    clamps,
+    data,
+    eltwise,
+    matmul,
+    moves,
+    pool,
+    window,
+    window_transpose,
+    windows,
+)
 
 MAX_CONCAT_INPUTS = 8
 Converter = Callable[[Context, relay.Call, str], Placed]
@@ -93,6 +104,15 @@ def _padded() -> DFPattern:
     return is_op("nn.pad")(wildcard(), is_constant())
 
 
+def _batch_matmul(swapped: tuple[bool, bool]) -> Callable[[], Iterator[DFPattern]]:
+    def shapes() -> Iterator[DFPattern]:
+        operands = [_operator("transpose", 1) if swap else wildcard() for swap in swapped]
+        product = is_op("qnn.batch_matmul")(*operands, *_any(4))
+        yield _clamped(_requantize(_clamped(_biased(product))))
+
+    return shapes
+
+
 def _eltwise() -> Iterator[DFPattern]:
     for name in eltwise.QUANTISED:
         yield _clamped(_operator(name, 8))
@@ -157,6 +177,20 @@ def _dequantize() -> Iterator[DFPattern]:
     yield _operator("qnn.dequantize", 3)
 
 
+_SWAPS = {
+    "batch_matmul_swapped": (True, True),
+    "batch_matmul_swapped_x": (True, False),
+    "batch_matmul_swapped_y": (False, True),
+    "batch_matmul": (False, False),
+}
+_PRODUCTS = tuple(
+    PatternRow(
+        name, ("qnn.batch_matmul",), _batch_matmul(swapped),
+        partial(matmul.convert_batch_matmul, swapped=swapped),
+    )
+    for name, swapped in _SWAPS.items()
+)  # fmt: skip
+
 ROWS: tuple[PatternRow, ...] = (
     PatternRow(
         "padded_conv2d", ("qnn.conv2d",), _padded_conv2d, window.convert_padded_conv2d, folds=True
@@ -169,7 +203,14 @@ ROWS: tuple[PatternRow, ...] = (
         folds=True,
     ),  # fmt: skip
     PatternRow("conv2d", ("qnn.conv2d",), _layer("qnn.conv2d"), window.convert_conv2d),
-    PatternRow("dense", ("qnn.dense",), _layer("qnn.dense"), window.convert_dense),
+    PatternRow("dense", ("qnn.dense",), _layer("qnn.dense"), matmul.convert_any_dense),
+    *_PRODUCTS,
+    PatternRow(
+        "conv2d_transpose",
+        ("qnn.conv2d_transpose",),
+        _layer("qnn.conv2d_transpose"),
+        window_transpose.convert_conv2d_transpose,
+    ),
     PatternRow("eltwise", (*eltwise.QUANTISED,), _eltwise, eltwise.convert_eltwise),
     PatternRow("max_pool2d", windows.MAXIMA, _max_pool, pool.convert_max_pool),
     PatternRow("avg_pool2d", (*windows.AVERAGES, "qnn.avg_pool2d"), _average, pool.convert_average),

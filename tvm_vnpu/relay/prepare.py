@@ -10,7 +10,12 @@ from tvm import relay
 from tvm.relay.build_module import bind_params_by_name
 
 from tvm_vnpu.relay.clip_bounds import limited_clip
-from tvm_vnpu.relay.matrix_products import sized_product, sunk_reshape, transposed_constant
+from tvm_vnpu.relay.matrix_products import (
+    plain_batch_matmul,
+    sized_product,
+    sunk_reshape,
+    transposed_constant,
+)
 from tvm_vnpu.relay.names import keep_names
 from tvm_vnpu.relay.rewrite import rewrite_main
 from tvm_vnpu.relay.split_slices import split_as_slices
@@ -32,7 +37,7 @@ def prepare(mod: tvm.IRModule, params: Mapping[str, tvm.nd.NDArray] | None = Non
             mod, relay.transform.InferType(), relay.transform.SimplifyInference(),
             relay.transform.FoldConstant(), relay.transform.InferType(),
         )  # fmt: skip
-        for rewrite in (transposed_constant, sized_product, sunk_reshape):
+        for rewrite in (plain_batch_matmul, transposed_constant, sized_product, sunk_reshape):
             mod = rewrite_main(mod, rewrite)
         mod = to_integers(mod)
         for rewrite in (limited_clip, split_as_slices):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from codegen.profiles import scaling
 from codegen.quantization import real_scale
 from runtime_sim.isa.fields import Rounding
 from tvm_vnpu.frontend.errors import Unsupported
-from tvm_vnpu.relay.context import Context, Placed, elements
+from tvm_vnpu.relay.context import Context, NotOneBatch, Placed
 from tvm_vnpu.relay.layouts import NHWC, channel_axis, npu_axis
 from tvm_vnpu.relay.ops import clamps
 from tvm_vnpu.relay.ops.requantizing import check_range, read_requantize, within
@@ -50,7 +51,7 @@ def convert_dequantize(context: Context, root: relay.Call, name: str) -> Placed:
     context.shape(root)
     source = context.activation(root.args[0], quant)
     layout = context.layout_of(root.args[0])
-    in_memory = layout if len(source.shape) == 4 else NHWC
+    in_memory = layout if len(static_shape(root)) == 4 else NHWC
     output = Tensor(name, source.shape, "float32", source.quant, in_memory)
     context.add(Convert.dequantize(name, source, output, context.names(root)))
     return Placed(output, layout)
@@ -135,9 +136,11 @@ def convert_reshape(context: Context, root: relay.Call, name: str) -> Placed:
     """Add a reshape that keeps the batch, by way of the order that Relay has in memory."""
     integer_type(root)
     before, after = context.shape(root.args[0]), static_shape(root)
-    if before[:1] != after[:1] or elements(before) != elements(after):
-        raise Unsupported("a reshape must keep the batch", seen=f"{before} to {after}")
+    kept = before[:1] == after[:1] and math.prod(before) == math.prod(after)
+    if not context.whole and not kept:
+        raise NotOneBatch("a reshape must keep the batch", seen=f"{before} to {after}")
     source, layout = context.activation(root.args[0]), context.layout_of(root.args[0])
+    layout = layout if len(before) == 4 else NHWC
     into = context.layout_of(root)
     output = context.reinterpreted(source, layout, after, into, name)
     last = context.operators.pop()

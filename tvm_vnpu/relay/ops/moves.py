@@ -15,7 +15,7 @@ from codegen.ops.reshape import Reshape
 from codegen.vector_kernel import Tile
 from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relay.context import Context, Placed
-from tvm_vnpu.relay.layouts import NHWC, npu_axis, npu_shape, npu_transposition
+from tvm_vnpu.relay.layouts import NHWC, npu_axis, npu_transposition
 from tvm_vnpu.relay.reader import Reader, integer_type, static_shape
 
 _NPU_AXES = 3
@@ -121,7 +121,7 @@ def convert_transpose(context: Context, root: relay.Call, name: str) -> Placed:
     placed = context.placed.get(value)
     found = npu_transposition(axes, placed.layout if placed else None, context.layout)
     source = context.activation(value, None, found.before)
-    shape_after = npu_shape(static_shape(root), found.after)
+    shape_after = context.npu_shape(static_shape(root), found.after)
     output = replace(source, name=name, shape=shape_after, data=None)
     names = context.names(root)
     if found.order == (0, 1, 2):
@@ -192,7 +192,7 @@ def _add_cut(context: Context, root: relay.Call, name: str, cuts: list[Cut], add
     if len(cuts) > _NPU_AXES + 1:
         three = merged(cuts[1:])
     else:
-        whole = [Cut(1)] * _NPU_AXES
+        whole = [Cut(size, 0, 1, size) for size in source.hwc]
         for axis, cut in enumerate(cuts[1:], start=1):
             whole[npu_axis(axis, len(cuts), layout)] = cut
         three = whole[0], whole[1], whole[2]

@@ -31,12 +31,13 @@ from tvm_vnpu.relay.ops.requantizing import (
 from tvm_vnpu.relay.ops.windows import pads
 from tvm_vnpu.relay.reader import dtype_of, integer_type, static_shape
 
+PRODUCTS = ("qnn.dense", "qnn.batch_matmul")
 BIAS_OPERATORS = ("nn.bias_add", "add")
 Vector = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Matched:
+class Matched:
     """A matched composite from root to operator; `axis`: the channels of its result.
 
     `data`: what the operator reads, behind the padding that the composite has, if any.
@@ -53,7 +54,8 @@ class _Matched:
     axis: int
 
 
-def _match(context: Context, root: relay.Call, operator: str, padded: bool = False) -> _Matched:
+def match(context: Context, root: relay.Call, operator: str, padded: bool = False) -> Matched:
+    """Return the parts of a composite around `operator`; Unsupported says what is amiss."""
     reader = context.reader
     shape = static_shape(root)
     axis = _result_axis(context, root, operator, len(shape))
@@ -69,12 +71,12 @@ def _match(context: Context, root: relay.Call, operator: str, padded: bool = Fal
         raise Unsupported("the accumulator must be int32", seen=dtype_of(call))
     pad = reader.require(call.args[0], "nn.pad") if padded else None
     read = pad.args[0] if pad is not None else call.args[0]
-    return _Matched(root, call, read, pad, requantize, bias, inner, outer, axis)
+    return Matched(root, call, read, pad, requantize, bias, inner, outer, axis)
 
 
 def _result_axis(context: Context, expr: relay.Expr, operator: str, rank: int) -> int:
     """Return which axis of a composite's result is the channels: its operator's layout says."""
-    if operator == "qnn.dense":
+    if operator in PRODUCTS:
         return rank - 1
     call = context.reader.value(expr)
     while isinstance(call, relay.Call):
@@ -101,8 +103,8 @@ def _bias(
     return call.args[1 - index], np.broadcast_to(values, channels)
 
 
-def _common(
-    context: Context, m: _Matched, name: str, weight: NDArray[np.generic], layout: str
+def layer_fields(
+    context: Context, m: Matched, name: str, weight: NDArray[np.generic], layout: str
 ) -> dict[str, object]:
     """Return the fields that convolutions and dense layers share."""
     reader = context.reader
@@ -117,7 +119,7 @@ def _common(
     scaling = requantize_scaling(m.requantize, quant.scale, reader.scales(w_scale))
     reach = _reach(weight, zero_points, quant, integer_type(reader.value(data)), bias)
     check_range(context.semantics, scaling, reach)
-    low, high = _clamp(m, scaling, reach)
+    low, high = result_clamp(m, scaling, reach)
     requant = Requant(scaling, m.requantize.quant.zero_point, low, high, m.requantize.dtype)
     single = np.unique(zero_points).size == 1
     return {
@@ -145,7 +147,7 @@ def _reach(
     return wrapped(above * low + below * high + bias, above * high + below * low + bias)
 
 
-def _clamp(m: _Matched, scaling: Scaling, reach: Reach) -> tuple[int, int]:
+def result_clamp(m: Matched, scaling: Scaling, reach: Reach) -> tuple[int, int]:
     """Return the result's clamp: that of the accumulator, requantised, then that of the result.
 
     Requantisation never decreases, so clamping before it equals clamping after it at the
@@ -174,7 +176,7 @@ def _clamp(m: _Matched, scaling: Scaling, reach: Reach) -> tuple[int, int]:
     return int(common.low), int(common.high)
 
 
-def _check_order(m: _Matched, reach: Reach) -> None:
+def _check_order(m: Matched, reach: Reach) -> None:
     """Raise Unsupported where a sum may wrap, is clamped, and only then loses a zero point.
 
     The NPU subtracts the zero point with the bias, which is the same unless the two wrap apart.
@@ -188,15 +190,15 @@ def _check_order(m: _Matched, reach: Reach) -> None:
 
 def convert_conv2d(context: Context, root: relay.Call, name: str) -> Placed:
     """Add a conv2d (or depthwise) composite; Unsupported says why it cannot be."""
-    return _convert_conv2d(context, _match(context, root, "qnn.conv2d"), name)
+    return _convert_conv2d(context, match(context, root, "qnn.conv2d"), name)
 
 
 def convert_padded_conv2d(context: Context, root: relay.Call, name: str) -> Placed:
     """Add a conv2d composite that takes in the padding before it, where that is its own kind."""
-    return _convert_conv2d(context, _match(context, root, "qnn.conv2d", padded=True), name)
+    return _convert_conv2d(context, match(context, root, "qnn.conv2d", padded=True), name)
 
 
-def _convert_conv2d(context: Context, m: _Matched, name: str) -> Placed:
+def _convert_conv2d(context: Context, m: Matched, name: str) -> Placed:
     attrs = m.call.attrs
     layout = check_layout(str(attrs.data_layout))
     if str(attrs.out_layout) not in ("", layout):
@@ -204,7 +206,7 @@ def _convert_conv2d(context: Context, m: _Matched, name: str) -> Placed:
     channels = len(m.bias)
     data = context.reader.require_constant(m.call.args[1], "weights")
     weight = ohwi_weight(data, str(attrs.kernel_layout), channels)
-    fields = _common(context, m, name, weight, layout)
+    fields = layer_fields(context, m, name, weight, layout)
     groups, padding = int(attrs.groups), pads(attrs.padding)
     dilation = int(attrs.dilation[0]), int(attrs.dilation[1])
     if m.pad is not None:
@@ -232,11 +234,11 @@ def is_depthwise(context: Context, groups: int, channels: int) -> bool:
 
 def convert_dense(context: Context, root: relay.Call, name: str) -> Placed:
     """Add a dense composite: x (N, K), constant w (M, K)."""
-    m = _match(context, root, "qnn.dense")
+    m = match(context, root, "qnn.dense")
     data = context.reader.require_constant(m.call.args[1], "weights")
     if len(static_shape(root)) != 2:
         raise Unsupported("a dense layer needs x of 2 axes", seen=static_shape(root))
     weight = np.ascontiguousarray(data)[:, None, None, :]
-    operator = Dense(**_common(context, m, name, weight, context.layout))  # type: ignore[arg-type]
+    operator = Dense(**layer_fields(context, m, name, weight, context.layout))  # type: ignore[arg-type]
     context.add(operator)
     return Placed(operator.outputs[0], context.layout)

@@ -146,7 +146,7 @@ def _mean(context: Context, call: relay.Call) -> Window:
     own = context.layout_of(call.args[0])
     for layout in (own, *(x for x in DATA_LAYOUTS if x != own and len(shape) == 4)):
         seen = {npu_axis(int(axis), len(shape), layout) for axis in attrs.axis or ()}
-        whole = (1,) * (4 - len(shape)) + npu_shape(shape, layout)[1:]
+        whole = (1, 1, *context.npu_shape(shape, layout))[-3:]
         missing = [axis for axis in (0, 1) if axis not in seen and whole[axis] > 1]
         if not (bool(attrs.exclude) or not seen or 2 in seen or missing):
             extent = whole[0], whole[1]
