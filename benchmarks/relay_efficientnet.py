@@ -35,7 +35,7 @@ _EXPECTED = {"conv2d": CONVOLUTIONS, "dense": 1, "eltwise": ADDITIONS, "avg_pool
 
 def measure(path: Path, photos: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     """Return the figures of one ONNX file; runs where TVM is 0.19."""
-    from tests.relay.running import build, exact, execute
+    from tests.relay.running import build, build_for_cpu, exact, execute
     from tvm_vnpu.frontend.compiled_regions import collect_regions
     from tvm_vnpu.relay import explain, from_onnx, load_onnx, partition_for_vnpu
     from tvm_vnpu.relay.prepare import prepare
@@ -51,7 +51,7 @@ def measure(path: Path, photos: np.ndarray, labels: np.ndarray) -> dict[str, Any
         with collect_regions() as regions:
             on_npu = build(partitioned)
         seconds["build_s"] = watch.lap()
-        on_cpu = build(prepare(mod))
+        on_cpu = build_for_cpu(prepare(mod))
         seconds["build_for_the_cpu_s"] = watch.lap()
     ours = [execute(on_npu, {"input": image[None]})[0] for image in photos]
     theirs = [execute(on_cpu, {"input": image[None]})[0] for image in photos]

@@ -51,10 +51,16 @@ def test_a_multiplier_of_a_power_of_two() -> None:
 
 
 def test_a_multiplier_of_one_and_above() -> None:
-    for out_scale in (0.125, 0.1, 0.03):
-        mod = module(conv2d(image(1, 3, 8, 8), 4, x_scale=0.5, w_scale=0.25, out_scale=out_scale))
-        assert len(region_functions(partition_for_vnpu(mod))) == 1
-        _check(mod, {"x": values(1, 3, 8, 8)})
+    x = image(1, 3, 8, 8)
+    results = [
+        conv2d(x, 4, x_scale=0.5, w_scale=0.25, out_scale=out_scale)
+        for out_scale in (0.125, 0.1, 0.03)
+    ]
+    mod = module(relay.Tuple(results))
+    with exact():
+        assert {p.device for p in explain(mod).placements} == {"npu"}
+    expected, result = both(mod, {"x": values(1, 3, 8, 8)})
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_the_zero_point_is_added_after_rounding() -> None:
