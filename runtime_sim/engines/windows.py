@@ -80,8 +80,12 @@ class Window:
         (height, width), channels = self.out, padded.shape[2]
         if self.is_plain:
             return padded.reshape(height * width, channels)
+        return self.view(padded, height).reshape(height * width, -1)
+
+    def view(self, padded: NDArray[Any], rows: int) -> NDArray[Any]:
+        """Return (rows, out_w, kh, kw, channels): the first windows of a contiguous input."""
         row, column, channel = padded.strides
-        shape = (height, width, *self.kernel, channels)
+        shape = (rows, self.out[1], *self.kernel, padded.shape[2])
         strides = (
             row * self.stride[0],
             column * self.stride[1],
@@ -89,8 +93,7 @@ class Window:
             column * self.dilation[1],
             channel,
         )
-        windows: NDArray[Any] = np.ndarray(shape, padded.dtype, padded, 0, strides)
-        return windows.reshape(height * width, -1)
+        return np.ndarray(shape, padded.dtype, padded, 0, strides)
 
 
 def _fold(parts: list[NDArray[Any]], combine: Any) -> NDArray[Any]:

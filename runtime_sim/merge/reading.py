@@ -53,18 +53,9 @@ class Reader:
             plain = scratch.array("columns", (count, width, channels), self._dtype)
             np.copyto(plain, taken)
             return plain.reshape(count * width, channels)
-        padded = self._padded(memories, rows)
-        row, column, item = padded.strides
-        shape = (count, width, *window.kernel, channels)
-        strides = (
-            row * window.stride[0],
-            column * window.stride[1],
-            row * window.dilation[0],
-            column * window.dilation[1],
-            item,
-        )
-        gathered = scratch.array("columns", shape, self._dtype)
-        np.copyto(gathered, np.lib.stride_tricks.as_strided(padded, shape, strides))
+        windows = window.view(self._padded(memories, rows), count)
+        gathered = scratch.array("columns", windows.shape, self._dtype)
+        np.copyto(gathered, windows)
         return gathered.reshape(count * width, -1)
 
     def phases(self, memories: Sequence[Any], rows: tuple[int, int]) -> list[Array]:
