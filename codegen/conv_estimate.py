@@ -25,7 +25,7 @@ COMMAND_CONTROLLER_CYCLES = {"LOAD": 35, "STORE": 30, "CONV": 50, "REQUANT": 40,
 
 def estimate(shape: ConvShape, s: Schedule, npu: NpuConfig) -> float:
     """Return the estimated cycles of a schedule on one image."""
-    return _average_step(shape, s, npu).total(s.weights == "resident")
+    return average_step(shape, s, npu).total(s.weights == "resident")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _AverageStep:
         return self.vector + self.store + self.latency
 
 
-def _average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep:
+def average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep:
     at, memory = ConvLayout(shape, s), npu.memory_of(0)
     row_tiles = -(-shape.rows.out // s.tile_h)
     spatial = row_tiles * at.col_tiles

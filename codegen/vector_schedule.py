@@ -32,7 +32,7 @@ def schedules(shape: VectorShape, passes: int, npu: NpuConfig) -> tuple[Schedule
     `passes`: vector passes per output element.
     """
     legal = [s for s in dict.fromkeys(_candidates(shape, npu)) if is_legal(shape, s, npu)]
-    return tuple(sorted(legal, key=lambda s: _estimate(shape, s, passes, npu)))
+    return tuple(sorted(legal, key=lambda s: estimate(shape, s, passes, npu)))
 
 
 def knobs(shape: VectorShape, npu: NpuConfig) -> tuple[Knob, ...]:
@@ -109,7 +109,7 @@ def is_legal(shape: VectorShape, s: Schedule, npu: NpuConfig) -> bool:
     return spm_bytes(shape, s) <= npu.spm_bytes
 
 
-def _estimate(shape: VectorShape, s: Schedule, passes: int, npu: NpuConfig) -> float:
+def estimate(shape: VectorShape, s: Schedule, passes: int, npu: NpuConfig) -> float:
     """Return the cycles of all steps but the first load and the last result, plus those."""
     memory = npu.memory_of(0)
     tiles = [-(-size // tile) for size, tile in zip(shape.extent, (s.tile_h, s.tile_w, s.tile_oc))]

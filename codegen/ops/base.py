@@ -87,6 +87,11 @@ class Operator(ABC):
         """Return where in the output the operator's first result lies, in bytes."""
         return 0
 
+    @property
+    def fills(self) -> tuple[slice, slice, slice] | None:
+        """Return the rows, columns and channels of its output that it makes; None for all."""
+        return None
+
     def parts(self) -> tuple[Operator, ...]:
         """Return the operators whose kernels run in turn: itself, unless it is made of others."""
         return (self,)

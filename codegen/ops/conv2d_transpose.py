@@ -99,6 +99,12 @@ def _placed(operator: Conv2D, shape: ConvShape, place: tuple[Phase, Phase]) -> C
     )
 
 
+def _filled(place: tuple[Phase, Phase]) -> tuple[slice, slice, slice]:
+    """Return the elements of an output that a phase makes."""
+    rows, cols = (slice(p.start, p.start + (p.out - 1) * p.step + 1, p.step) for p in place)
+    return rows, cols, slice(None)
+
+
 def _offset(operator: Operator, place: tuple[Phase, Phase]) -> int:
     border = border_of(operator.outputs[0])
     return place[0].start * border.row_pitch + place[1].start * border.pixel_pitch
@@ -114,6 +120,11 @@ class ConvPhase(Conv2D):
     def rows(self) -> int:
         """Return how many rows the kernel makes."""
         return self.place[0].out
+
+    @property
+    def fills(self) -> tuple[slice, slice, slice]:
+        """Return the phase's rows and columns."""
+        return _filled(self.place)
 
     @property
     def output_offset(self) -> int:
@@ -135,6 +146,11 @@ class DepthwisePhase(DepthwiseConv2D):
     def rows(self) -> int:
         """Return how many rows the kernel makes."""
         return self.place[0].out
+
+    @property
+    def fills(self) -> tuple[slice, slice, slice]:
+        """Return the phase's rows and columns."""
+        return _filled(self.place)
 
     @property
     def output_offset(self) -> int:

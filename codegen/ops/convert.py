@@ -158,6 +158,14 @@ class Convert(VectorOperator):
         return self.rounding
 
     @property
+    def fills(self) -> tuple[slice, slice, slice] | None:
+        """Return its place in the output."""
+        if self.place is None:
+            return None
+        rows, cols, chans = (slice(p, p + n) for p, n in zip(self.place, self.inputs[0].hwc))
+        return rows, cols, chans
+
+    @property
     def attributes(self) -> tuple[object, ...]:
         """Return the rounding mode."""
         return (int(self.rounding),)

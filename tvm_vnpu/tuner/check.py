@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,12 +57,6 @@ def random_values(tensor: Tensor, rng: np.random.Generator) -> Array:
     return rng.integers(limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True)
 
 
-def _place(operator: Operator) -> tuple[int, int, int] | None:
-    """Return where in its output an operator's result goes; None where it fills the output."""
-    place: tuple[int, int, int] | None = getattr(operator, "place", None)
-    return place
-
-
 def _region_sizes(program: NpuProgram) -> dict[int, int]:
     sizes = {CONSTANTS: program.constants.nbytes, ARENA: program.arena_bytes}
     return sizes | {FIRST_ARGUMENT + i: t.nbytes for i, t in enumerate(program.arguments)}
@@ -77,7 +72,7 @@ def _verify(operator: Operator, program: NpuProgram, words: Words) -> None:
         outputs = (FIRST_ARGUMENT + len(program.graph.inputs),)
         verify(words, program.npu, _region_sizes(program), outputs)
     except VerifyError as error:
-        if error.rule != "outputs_written" or _place(operator) is None:
+        if error.rule != "outputs_written" or operator.fills is None:
             raise
 
 
@@ -96,12 +91,12 @@ def _run(program: NpuProgram, words: Words, inputs: Sequence[Array]) -> Array:
 
 
 def _expected(operator: Operator, given: Sequence[Array]) -> Array:
-    """Return the whole output as the reference has it, flat."""
-    value, place = operator.reference(*given), _place(operator)
-    if place is None:
-        return np.ascontiguousarray(value).reshape(-1)
+    """Return the whole output as the reference has it, flat; rubbish where nothing is made."""
+    if operator.fills is None:
+        return np.ascontiguousarray(operator.reference(*given)).reshape(-1)
     target = operator.outputs[0]
     whole = np.full(target.nbytes, _RUBBISH, np.uint8).view(target.dtype).reshape(target.hwc)
-    part = value.reshape(operator.inputs[0].hwc)
-    whole[tuple(slice(p, p + size) for p, size in zip(place, part.shape))] = part
+    part = whole[operator.fills]
+    alone = replace(operator, outputs=(replace(target, shape=(1, *part.shape)),))
+    part[...] = alone.reference(*given).reshape(part.shape)
     return whole.reshape(-1)

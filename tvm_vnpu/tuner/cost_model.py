@@ -37,23 +37,26 @@ class Featurizer:
 
     def plain(self, schedule: Schedule) -> Vector:
         """Return the features of one schedule as codegen gives them."""
-        found = self._plain.get(schedule)
-        if found is None:
-            found = np.asarray(features(self._operator, schedule, self._npu), np.float64)
-            self._plain[schedule] = found
-        return found
+        self._fill([schedule])
+        return self._plain[schedule]
 
-    def row(self, schedule: Schedule) -> Vector:
-        """Return the features of one schedule for the model."""
-        return model_row(self.plain(schedule), self._unit)
+    def rows(self, schedules: Sequence[Schedule]) -> Vector:
+        """Return a row for the model for each schedule."""
+        self._fill(schedules)
+        return model_row(np.stack([self._plain[schedule] for schedule in schedules]), self._unit)
+
+    def _fill(self, schedules: Sequence[Schedule]) -> None:
+        new = [s for s in dict.fromkeys(schedules) if s not in self._plain]
+        if new:
+            self._plain.update(zip(new, features(self._operator, new, self._npu)))
 
 
 def model_row(plain: Vector, unit: Vector) -> Vector:
-    """Return features followed by their ratios to those of the default schedule, `unit`.
+    """Return features, along the last axis, then their ratios to the default schedule's, `unit`.
 
     The ratios mean the same for every operator: they carry over from one task to the next.
     """
-    return np.concatenate([plain, plain / np.where(unit == 0, 1.0, unit)])
+    return np.concatenate([plain, plain / np.where(unit == 0, 1.0, unit)], axis=-1)
 
 
 @dataclass(slots=True)

@@ -51,9 +51,10 @@ class Searcher(ABC):
 
     def update(self, results: Results) -> None:
         """Take the results of what was proposed last."""
-        for point, cycles in results:
+        known = [(self.space.schedule(point), cycles) for point, cycles in results]
+        rows = self.subject.featurizer.rows([schedule for schedule, _ in known])
+        for row, (_, cycles) in zip(rows, known):
             if cycles is not None:
-                row = self.subject.featurizer.row(self.space.schedule(point))
                 self.experience.add(row, cycles)
 
     def learn(self, experiences: Sequence[Experience]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codegen.ops.base import best_schedule
 from codegen.schedule import ScheduleError
@@ -34,7 +33,6 @@ class XgbSearcher(Searcher):
         """Start with nothing measured."""
         super().__init__(subject)
         self._others: list[Experience] = []
-        self._rows: dict[Point, Vector] = {}
         self._best: list[tuple[int, Point]] = []
         self._model = CostModel(int(self.rng.integers(1 << 31)))
 
@@ -68,14 +66,12 @@ class XgbSearcher(Searcher):
         except ScheduleError:  # the default is no point of the space
             return []
 
-    def _row(self, point: Point) -> Vector:
-        if point not in self._rows:
-            self._rows[point] = self.subject.featurizer.row(self.space.schedule(point))
-        return self._rows[point]
+    def _rows(self, points: Sequence[Point]) -> Vector:
+        return self.subject.featurizer.rows([self.space.schedule(point) for point in points])
 
-    def _score(self, points: Sequence[Point]) -> NDArray[np.float64]:
-        return self._model.predict(np.stack([self._row(point) for point in points]))
+    def _score(self, points: Sequence[Point]) -> Vector:
+        return self._model.predict(self._rows(points))
 
-    def _analytic(self, points: Sequence[Point]) -> NDArray[np.float64]:
+    def _analytic(self, points: Sequence[Point]) -> Vector:
         """Score by the analytic estimate, which needs no results."""
-        return np.array([-np.log(max(self._row(p)[_ESTIMATE], 1.0)) for p in points])
+        return -np.log(np.maximum(self._rows(points)[:, _ESTIMATE], 1.0))
