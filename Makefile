@@ -1,6 +1,7 @@
 .DEFAULT_GOAL := help
 PYTHON_VENV := .venv/bin/python
-BENCHMARKS := $(filter-out harness networks __init__,$(basename $(notdir $(wildcard benchmarks/*.py))))
+PYTHON_RELAY := .venv-relay/bin/python
+BENCHMARKS := $(filter-out harness networks tuner_layers tuner_autotvm __init__,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .PHONY: help setup setup-benchmarks demo test golden check format lint types regen bench bench-quick sample clean
 
@@ -11,7 +12,7 @@ setup: ## Make .venv with everything a developer needs
 	@bash -euc 'source scripts/lib.sh; install_project relax test dev'
 
 setup-benchmarks: setup ## Add the weights, photographs and runtimes that benchmarks read
-	@bash -euc 'source scripts/lib.sh; install_project relax test dev benchmarks'
+	@bash -euc 'source scripts/lib.sh; install_project relax test dev benchmarks; VENV=$$RELAY_VENV install_project relay test'
 
 demo: ## Compile, run and profile the Fashion-MNIST network
 	@./scripts/demo
@@ -39,10 +40,12 @@ regen: setup ## Write every generated file
 
 bench: setup-benchmarks ## Run all benchmarks and record their results
 	@for name in $(BENCHMARKS); do $(PYTHON_VENV) -m benchmarks.$$name || exit 1; done
+	@$(PYTHON_RELAY) -m benchmarks.tuner_autotvm
 	@$(PYTHON_VENV) -m scripts.regen
 
 bench-quick: setup-benchmarks ## Run all benchmarks, reduced; record nothing
 	@for name in $(BENCHMARKS); do $(PYTHON_VENV) -m benchmarks.$$name --quick || exit 1; done
+	@$(PYTHON_RELAY) -m benchmarks.tuner_autotvm --quick
 
 sample: setup ## Make the Fashion-MNIST sample from Debian's dataset-fashion-mnist
 	@$(PYTHON_VENV) -m scripts.make_fashion_mnist_sample

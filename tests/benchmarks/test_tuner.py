@@ -1,0 +1,43 @@
+"""The tuner's benchmark: known optima are read, gaps and goals follow from the rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.tuner import gap_rows, goal_rows
+from benchmarks.tuner_layers import known_optima, optimum_of
+from tvm_vnpu.tuner.task import TaskKey
+
+KEY = TaskKey(1, "code", "digest", "conv2d-00")
+
+
+def _row(layer: str, gap: float, **changes: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {"network": "resnet18", "layer": layer, "optimum": "known"}
+    row |= {f"{who}_gap_percent": gap for who in ("default", "xgb", "ga", "random")}
+    return row | {"tuned_share_of_bound": 0.95} | changes
+
+
+def test_optima_are_found_wherever_they_stand(tmp_path: Path) -> None:
+    rows = [{"npu_digest": "digest", "operator": "conv2d-00", "optimum_cycles": 12, "more": 1}]
+    path = tmp_path / "optimum.json"
+    path.write_text(json.dumps({"figures": {"a": {"b": rows}, "c": 3}}))
+    assert optimum_of(known_optima(path), KEY) == 12
+    assert known_optima(tmp_path / "none.json") == {}
+
+
+def test_gaps_are_geometric_means() -> None:
+    total = gap_rows([_row("C2", 0.0), _row("C3", 21.0)])[-1]
+    assert (total["network"], total["layers"]) == ("all", 2)
+    assert total["xgb_geomean_gap_percent"] == pytest.approx(10.0)
+    assert total["ga_max_gap_percent"] == pytest.approx(21.0)
+
+
+def test_goals_hold_or_not() -> None:
+    good = goal_rows([_row("C2", 1.0)], 300.0)
+    assert [goal["holds"] for goal in good] == [True] * 5
+    bad = [_row("C2", 21.0, optimum="best seen", tuned_share_of_bound=0.8)]
+    assert [goal["holds"] for goal in goal_rows(bad, 100.0)] == [False] * 5
