@@ -1,0 +1,260 @@
+"""The proven best schedule of every layer, and how far the default heuristic is from it.
+
+    python -m benchmarks.optimum [--quick] [--npu NAME ...] [--layers TEXT ...] [--processes N]
+
+Takes every distinct layer (by signature and types) of ResNet-18 and EfficientNet-Lite0. Branch and
+bound measures schedules in the order of an admissible lower bound until no bound is below the best
+cycles (`tvm_vnpu.tuner.optimum`). A seeded sample of the whole space, 1 % of it but no more than
+--sample schedules, is measured too: any below its bound or below the optimum is a violation, and
+there must be none. Legal points are counted where the space is small, else estimated from the same
+draws. Layers that are done are kept in build/optimum under the hash of the code, and taken from
+there when the run is repeated. `--quick` takes five layers on vnpu-256.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from benchmarks.harness import ROOT, argument_parser, print_table, results_folder, write_result
+from benchmarks.networks import RESNET18_LAYERS, resnet18
+from benchmarks.tuner_layers import network_tasks
+from codegen.bounds import lower_bounds
+from codegen.measure import cycles, cycles_of
+from codegen.ops.base import Operator, best_schedule
+from codegen.schedule import Schedule
+from codegen.space import Space
+from examples.efficientnet_lite0.model import onnx_model as efficientnet_lite0
+from runtime_sim.npu import NpuConfig, load
+from tvm_vnpu.report.profile_text import short_name
+from tvm_vnpu.tuner.code_version import code_version
+from tvm_vnpu.tuner.optimum import find_optimum
+from tvm_vnpu.tuner.task import operator_key
+
+MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
+    "resnet18": resnet18,
+    "efficientnet_lite0": efficientnet_lite0,
+}
+QUICK = ("C2", "C5", "C8", "C11")
+MAX_GEOMEAN = 1.10
+SEED, SMALL, DRAWS = 7, 20_000, 4000
+_NUMBERS = {node: number for number, node in RESNET18_LAYERS.items()}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """A distinct layer of a network on an NPU."""
+
+    network: str
+    name: str
+    operator: Operator
+    npu: NpuConfig
+    sample: int
+
+    @property
+    def key(self) -> str:
+        """Return what the result is kept under."""
+        return f"{self.npu.digest()} {operator_key(self.operator)} {self.sample}"
+
+
+def main() -> int:
+    """Search, print, record; the exit code says whether all is proven without violations."""
+    arguments = _arguments()
+    layers = [layer for name in arguments.npu for layer in layers_of(load(name), arguments.sample)]
+    layers = [layer for layer in layers if _chosen(layer, arguments.layers)]
+    store = Store(ROOT / "build" / "optimum" / f"{code_version()}.jsonl")
+    rows = []
+    for layer, row in solve(layers, store, arguments.processes):
+        rows.append(row)
+        line = (
+            f"{layer.npu.name} {layer.name}: {row['optimum_cycles']:,} cycles, {row['seconds']} s"
+        )
+        print(line, file=sys.stderr, flush=True)
+    ordered = {layer.key: store.rows[layer.key] | _names(layer) for layer in layers}
+    figures: Row = {"summary": [summary(name, list(ordered.values())) for name in arguments.npu]}
+    figures["layers"] = list(ordered.values())
+    configuration = {"seed": SEED, "largest_sample": arguments.sample, "code": code_version()}
+    write_result("optimum", figures, configuration, results_folder(arguments))
+    for table in figures.values():
+        print_table([list(row.values()) for row in table], list(table[0]))
+        print()
+    return int(any(row["violations"] or not row["proven"] for row in rows))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argument_parser("The proven optimum of every layer's schedule space.")
+    parser.add_argument("--npu", nargs="+", default=["vnpu-256"], help="presets")
+    parser.add_argument("--layers", nargs="+", default=[], help="numbers or parts of names")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--sample", type=int, default=500, help="schedules measured as a check")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.layers = arguments.layers or list(QUICK)
+    return arguments
+
+
+def _chosen(layer: Layer, wanted: Sequence[str]) -> bool:
+    number = layer.name.split(" ")[0]
+    return not wanted or any(text == number or text in layer.name.split(" ")[1:] for text in wanted)
+
+
+def layers_of(npu: NpuConfig, sample: int) -> list[Layer]:
+    """Return the distinct layers of both networks for an NPU."""
+    found: dict[str, Layer] = {}
+    for network, make in MODELS.items():
+        for task in network_tasks(make, npu.name):
+            layer = Layer(network, _name(task.operator), task.operator, npu, sample)
+            found.setdefault(layer.key, layer)
+    return list(found.values())
+
+
+def _name(operator: Operator) -> str:
+    """Return a layer's number, where it is one of C1 to C11, and its node."""
+    number = next((_NUMBERS[node] for node in operator.source_names if node in _NUMBERS), "-")
+    return f"{number} {short_name(operator.source_names) or operator.name}"
+
+
+def _names(layer: Layer) -> Row:
+    return {"network": layer.network, "layer": layer.name, "npu": layer.npu.name}
+
+
+class Store:
+    """Rows on disk, one a line; a line that is cut short is ignored."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.rows: dict[str, Row] = {}
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            self.rows[entry["key"]] = entry["row"]
+
+    def add(self, key: str, row: Row) -> None:
+        """Keep a row."""
+        self.rows[key] = row
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"key": key, "row": row}) + "\n")
+
+
+def solve(layers: Sequence[Layer], store: Store, processes: int) -> Iterator[tuple[Layer, Row]]:
+    """Yield every layer with its row: those on disk first, then the others as they are done."""
+    todo = []
+    for layer in layers:
+        if layer.key in store.rows:
+            yield layer, store.rows[layer.key]
+        else:
+            todo.append(layer)
+    with multiprocessing.get_context("spawn").Pool(min(processes, len(todo) or 1)) as pool:
+        for index, row in pool.imap_unordered(_solve_numbered, list(enumerate(todo))):
+            store.add(todo[index].key, row)
+            yield todo[index], row
+
+
+def _solve_numbered(numbered: tuple[int, Layer]) -> tuple[int, Row]:
+    return numbered[0], solved(numbered[1])
+
+
+def solved(layer: Layer) -> Row:
+    """Search one layer and check the search."""
+    begin = time.process_time()
+    operator, npu = layer.operator, layer.npu
+    best = find_optimum(operator, npu)
+    default = cycles(operator, best_schedule(operator, npu), npu)
+    space = operator.space(npu)
+    points, estimated = count_points(space)
+    count = min(layer.sample, ceil(0.01 * max(0, points - best.measured)))
+    sampled, below_bound, below_optimum = check(space, count, best.cycles)
+    return {
+        **_names(layer),
+        "kind": operator.kind,
+        "points": points,
+        "estimated": estimated,
+        "families": best.families,
+        "measured": best.measured,
+        "sampled": sampled,
+        "violations": below_bound + below_optimum,
+        "proven": best.proven,
+        "optimum_cycles": best.cycles,
+        "bound": best.bound,
+        "default_cycles": default,
+        "default_over_optimum": round(default / best.cycles, 4),
+        "seconds": round(time.process_time() - begin, 1),
+        "schedule": json.dumps(_knobs(best.schedule)),
+        "npu_digest": npu.digest(),
+        "operator": operator_key(operator),
+    }
+
+
+def _knobs(schedule: Schedule) -> dict[str, Any]:
+    """Return the knobs that differ from Schedule's defaults, as `Schedule.from_dict` takes them."""
+    plain = Schedule().to_dict()
+    return {name: value for name, value in schedule.to_dict().items() if value != plain[name]}
+
+
+def count_points(space: Space) -> tuple[int, bool]:
+    """Return how many distinct legal points there are, and whether that is an estimate."""
+    if space.size <= SMALL:
+        return sum(1 for _ in space.points()), False
+    rng = np.random.default_rng(SEED)
+    sizes = [len(knob.values) for knob in space.knobs]
+    drawn = (tuple(rng.integers(0, sizes).tolist()) for _ in range(DRAWS))
+    fixed = sum(space.is_legal(p) and space.point_of(space.schedule(p)) == p for p in drawn)
+    return round(space.size * fixed / DRAWS), True
+
+
+def check(space: Space, count: int, optimum: int) -> tuple[int, int, int]:
+    """Measure random points; return how many, and how many are below bound and optimum."""
+    rng = np.random.default_rng(SEED)
+    draws = (space.schedule(space.random(rng)) for _ in range(count))
+    schedules = list(dict.fromkeys(draws))
+    bounds = lower_bounds(space.operator, schedules, space.npu)
+    below_bound = below_optimum = 0
+    pairs = iter(zip(schedules, bounds.tolist(), strict=True))
+    while part := list(islice(pairs, 64)):
+        found = cycles_of(space.operator, [schedule for schedule, _ in part], space.npu)
+        below_optimum += sum(value < optimum for value in found)
+        below_bound += sum(value < bound for value, (_, bound) in zip(found, part, strict=True))
+    return len(schedules), below_bound, below_optimum
+
+
+def summary(npu: str, rows: Sequence[Row]) -> Row:
+    """Return the figures of all layers on one NPU."""
+    mine = [row for row in rows if row["npu"] == npu]
+    gaps = [row["default_over_optimum"] for row in mine]
+    worst = max(mine, key=lambda row: row["default_over_optimum"])
+    geomean = float(np.exp(np.mean(np.log(gaps))))
+    return {
+        "npu": npu,
+        "layers": len(mine),
+        "proven": sum(row["proven"] for row in mine),
+        "measured": sum(row["measured"] for row in mine),
+        "sampled": sum(row["sampled"] for row in mine),
+        "violations": sum(row["violations"] for row in mine),
+        "smallest_convolution_space": min(
+            (row["points"] for row in mine if row["kind"] in ("conv2d", "depthwise")), default=0
+        ),
+        "default_geomean": round(geomean, 4),
+        "holds": geomean <= MAX_GEOMEAN,
+        "worst": f"{worst['layer']} {worst['default_over_optimum']:.4f}",
+        "processor_seconds": round(sum(row["seconds"] for row in mine), 1),
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

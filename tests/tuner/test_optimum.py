@@ -1,0 +1,62 @@
+"""Branch and bound finds what measuring every schedule finds."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from codegen.bounds import lower_bounds
+from codegen.measure import cycles_of
+from codegen.ops import operators
+from codegen.ops.base import Operator
+from codegen.schedule import Schedule
+from runtime_sim.npu import NpuConfig
+from tests.codegen.drawn import NPUS, TINY, source_of
+from tvm_vnpu.tuner import optimum
+from tvm_vnpu.tuner.optimum import find_optimum
+
+FEWEST, MOST = 30, 400
+
+
+def small(kind: str, npu: NpuConfig, seed: int) -> tuple[Operator, list[Schedule]]:
+    """Return an operator with few schedules, and all of them."""
+    source = source_of((seed, 3))
+    for _ in range(500):
+        operator = operators()[kind].draw(source).parts()[0]
+        height, width, channels = operator.outputs[0].hwc
+        if height * width * channels > 200 or operator.rejections(npu):
+            continue
+        space = operator.space(npu)
+        points = list(islice(space.points(), MOST + 1))
+        if FEWEST <= len(points) <= MOST:
+            return operator, [space.schedule(point) for point in points]
+    raise AssertionError(f"no small {kind} is drawn")
+
+
+@pytest.mark.parametrize(("kind", "npu"), [
+    ("conv2d", NPUS["vnpu-64"]), ("conv2d", TINY), ("depthwise", TINY), ("eltwise", TINY),
+])  # fmt: skip
+def test_the_optimum_is_that_of_all_schedules(kind: str, npu: NpuConfig) -> None:
+    operator, schedules = small(kind, npu, 1)
+    measured = cycles_of(operator, schedules, npu)
+    found = find_optimum(operator, npu)
+    assert found.proven and found.cycles == found.bound == min(measured)
+    assert measured[schedules.index(found.schedule)] == found.cycles
+    assert found.measured <= len(schedules)
+    assert lower_bounds(operator, [found.schedule], npu)[0] <= found.cycles
+
+
+def test_a_search_that_ends_early_says_how_near_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds of half their value prove nothing before nearly all is measured."""
+    npu = NPUS["vnpu-64"]
+    operator, schedules = small("conv2d", npu, 2)
+    best = min(cycles_of(operator, schedules, npu))
+    exact = optimum.bounds_of_columns
+    monkeypatch.setattr(optimum, "bounds_of_columns", lambda *args: exact(*args) // 2)
+    found = find_optimum(operator, npu, limit=optimum.STARTS + 2)
+    assert not found.proven
+    assert found.bound < best <= found.cycles
+    whole = find_optimum(operator, npu)
+    assert whole.proven and whole.cycles == best
+    assert len(schedules) / 2 < whole.measured <= len(schedules)
