@@ -52,7 +52,9 @@ class _Chains:
 
     def __init__(self, shape: ConvShape, npu: NpuConfig, columns: Columns) -> None:
         self.shape, self.npu, self.s = shape, npu, columns
-        self.costs: ConvCosts = ConvMoves(shape, npu, columns).costs()
+        moves = ConvMoves(shape, npu, columns)
+        self.costs: ConvCosts = moves.costs()
+        self.weights_late = moves.waits_for_weights()
         memories = [npu.region_memory[region] for region in (CONSTANTS, INPUT, OUTPUT)]
         self.latencies = [npu.memories[index].latency for index in memories]
         self.first_latency = min(self.latencies[:2])
@@ -81,7 +83,7 @@ class _Chains:
         if self.shared:
             memory = self.issue + self.first_latency + data + c.store
         return ConvBounds(
-            matrix=self.begin + c.matrix + self.end,
+            matrix=np.maximum(self.begin, self.loaded + self.weights_late) + c.matrix + self.end,
             vector=vector + self.latencies[2] + c.last_store,
             load=load,
             memory=memory,

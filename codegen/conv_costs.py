@@ -185,17 +185,21 @@ class ConvCosting:
 
     def _matrix(self) -> tuple[Floats, Floats]:
         """Return the array's cycles of all tiles, and of the first one."""
-        shape, npu = self.shape, self.npu
+        npu = self.npu
         fill = npu.array_rows + npu.array_cols - 2
         total, first = self._passes()
-        if shape.depthwise:
-            rate = npu.array_rows * npu.depthwise_rate
-            pixels: Measure = lambda n: np.ceil(n * shape.taps / rate)  # noqa: E731
-        else:
-            pixels = lambda n: np.maximum(n, npu.array_rows)  # noqa: E731
+        pixels = self._pixels()
         steps = self.counts["row"] * self.counts["col"] * self.counts["channel"]
         all_tiles = self.out.total(pixels) * total + fill * steps * self.counts["depth"]
         return all_tiles, self.out.of_end(0, pixels) * first + fill * self.counts["depth"]
+
+    def _pixels(self) -> Measure:
+        """Return what a pass over a tile of pixels costs the array."""
+        shape, npu = self.shape, self.npu
+        if shape.depthwise:
+            rate = npu.array_rows * npu.depthwise_rate
+            return lambda pixels: np.ceil(pixels * shape.taps / rate)
+        return lambda pixels: np.maximum(pixels, npu.array_rows)
 
     def _passes(self) -> tuple[Ints, Ints]:
         """Return the passes per pixel block: of all channel tiles, and of the first one."""

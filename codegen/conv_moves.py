@@ -107,31 +107,73 @@ class ConvMoves(ConvCosting):
 
     def _weights(self) -> tuple[Floats, Floats, Ints]:
         """Return the weight loads' cycles, the first one's, and how many there are."""
-        memory = self.npu.memory_of(CONSTANTS)
-        keys = np.stack([self.channel.of, self.depth.of], axis=1)
-        distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
-        pieces = [self._pieces(channel, depth, memory) for channel, depth in distinct.tolist()]
-        every, first, count = np.array(pieces, np.int64).T[:, inverse.reshape(-1)]
+        distinct, inverse = self._weight_tilings()
+        pieces = [self._pieces(channel, depth) for channel, depth in distinct]
+        every, first, count = np.array([(p.sum(), p[0, 0], p.size) for p in pieces]).T[:, inverse]
         times = np.ones(self.count, np.int64)
         streams = self.s["weights"] == "stream"
         for name in LOOPS:
             mine = streams & (self.s["order"] == name)
             times[mine] = self._repeats(_WEIGHTS, name)[mine]
-        rate = memory.burst / memory.bytes_per_cycle
-        return np.asarray(every * times * rate), np.asarray(first * rate), count * times
+        return every * times, first, count.astype(np.int64) * times
 
-    def _pieces(self, channel: int, depth: int, memory: Memory) -> tuple[int, int, int]:
-        """Return the bursts of all weight tiles, those of the first, and how many there are."""
-        shape, sizes = self.shape, []
+    def _weight_tilings(self) -> tuple[list[tuple[int, int]], Ints]:
+        """Return the distinct (channel tiling, depth tiling), and which each schedule has."""
+        keys = np.stack([self.channel.of, self.depth.of], axis=1)
+        distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
+        return [(channel, depth) for channel, depth in distinct.tolist()], inverse.reshape(-1)
+
+    def _pieces(self, channel: int, depth: int) -> Floats:
+        """Return the cycles of loading each weight tile, (channel tiles, depth tiles)."""
+        shape, memory = self.shape, self.npu.memory_of(CONSTANTS)
+        rows = []
         for a, b in self.channel.windows[channel]:
-            if shape.depthwise:
-                sizes.append((a * shape.taps, (b - a) * shape.taps))
-                continue
-            for c, d in self.depth.windows[depth]:
-                offset = a * shape.depth + c * shape.taps * (b - a)
-                sizes.append((offset, (b - a) * (d - c) * shape.taps))
-        bursts = [constant_bursts(offset, size, memory) for offset, size in sizes]
-        return sum(bursts), bursts[0], len(bursts)
+            sizes = [(a * shape.taps, (b - a) * shape.taps)]
+            if not shape.depthwise:
+                start, per_input = a * shape.depth, shape.taps * (b - a)
+                sizes = [
+                    (start + c * per_input, (d - c) * per_input)
+                    for c, d in self.depth.windows[depth]
+                ]
+            rows.append([constant_bursts(offset, size, memory) for offset, size in sizes])
+        return np.array(rows) * (memory.burst / memory.bytes_per_cycle)
+
+    def waits_for_weights(self) -> Floats:
+        """Return how long weights at least hold the array up, from its first input on.
+
+        In the first spatial tile step j needs all weights loaded before it and its own. What the
+        array has done until then counts against that.
+        """
+        fill = self.npu.array_rows + self.npu.array_cols - 2
+        pixels, once = self.out.of_end(0, self._pixels()), self._once()
+        distinct, inverse = self._weight_tilings()
+        found = np.zeros(self.count)
+        for order in LOOPS:
+            for index, (channel, depth) in enumerate(distinct):
+                mine = (self.s["order"] == order) & (inverse == index)
+                if not mine.any():
+                    continue
+                pieces, passes = self._pieces(channel, depth), self._piece_passes(channel, depth)
+                if order == "depth_outer":
+                    pieces, passes = pieces.T, passes.T
+                if order == "channel_outer":
+                    pieces, passes = pieces[:1, :1], passes[:1, :1]
+                loaded = np.cumsum(pieces.reshape(-1))
+                before = np.cumsum(passes.reshape(-1)) - passes.reshape(-1)
+                steps = np.arange(len(before))
+                done = pixels[mine, None] * before + fill * steps
+                late = loaded + np.where(steps > 0, once[0], 0.0) - done
+                found[mine] = late.max(axis=1)
+        return found
+
+    def _piece_passes(self, channel: int, depth: int) -> Ints:
+        """Return the array's passes with each weight tile, at the most (packed taps take fewer)."""
+        rows, cols = self.npu.array_rows, self.npu.array_cols
+        blocks = np.array([-(-(b - a) // cols) for a, b in self.channel.windows[channel]])
+        if self.shape.depthwise:
+            return blocks[:, None]
+        inner = np.array([-(-(d - c) // rows) for c, d in self.depth.windows[depth]])
+        return np.asarray(blocks[:, None] * inner * self.shape.taps)
 
     def _once(self) -> Floats:
         """Return the cycles of what is loaded once: parameters and zero points."""
