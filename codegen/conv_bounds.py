@@ -121,7 +121,9 @@ class _Chains:
             chains.append(self.issue + (waits + c.convert_in) / 2 + after)
             chains.append(self.loaded + (c.convert_in + c.matrix) / in_ + after)
         else:
-            chains.append(self.issue + (waits + c.matrix) / in_ + after)
+            # Windows that end in the padding load nothing where the others' rows are kept.
+            chain = self.issue + (waits + c.matrix) / in_ + after
+            chains.append(np.where(s["halo"] == "keep", 0, chain))
         streamed = c.weight_uses * self.latencies[0] + c.weights + c.matrix
         streams = self.issue + streamed / weight + after
         chains.append(np.where(s["weights"] == "stream", streams, 0))

@@ -13,7 +13,8 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codegen.conv_plan import RECORD_BYTES, ConvLayout, ConvShape
+from codegen.conv_plan import RECORD_BYTES, WEIGHT_LOOPS, ConvLayout, ConvShape
+from codegen.conv_space import Extents
 from codegen.schedule import Schedule
 from codegen.tiles import Axis
 from codegen.transfer_cost import box_cycles, transfer_cycles
@@ -24,23 +25,29 @@ COMMAND_CONTROLLER_CYCLES = {"LOAD": 35, "STORE": 30, "CONV": 50, "REQUANT": 40,
 
 
 def estimate(shape: ConvShape, s: Schedule, npu: NpuConfig) -> float:
-    """Return the estimated cycles of a schedule on one image."""
-    return average_step(shape, s, npu).total(s.weights == "resident")
+    """Return the estimated cycles of a canonical schedule on one image."""
+    return average_step(shape.thinned(), s, npu).total()
 
 
 @dataclass(frozen=True, slots=True)
 class _AverageStep:
-    """Cycles of an average step, by resource, and how many steps there are."""
+    """Cycles of an average step, by resource, and how the steps nest.
 
-    spatial: int
-    channels: int
-    channel_outer: bool
-    reloads_input: bool
+    A round is the steps of one spatial tile, or of one channel tile where channels are outermost.
+    `load` is the mean of all input loads per round; `first_load` is what the first step waits for.
+    `weights` are those of one piece, `round_weights` those of a round; resident ones are loaded in
+    the first round.
+    """
+
+    rounds: int
+    steps: int
+    resident: bool
     array: float
     vector: float
     load: float
+    first_load: float
     weights: float
-    all_weights: float
+    round_weights: float
     params: float
     store: float
     controller: float
@@ -49,108 +56,121 @@ class _AverageStep:
     overlaps_dma: bool
     overlaps_vector: bool
 
-    def total(self, resident: bool) -> float:
-        """Return the cycles of all steps: the first loads alone, then loops of overlapped steps.
+    def total(self) -> float:
+        """Return the cycles of all steps: the first loads alone, then rounds of overlapped steps.
 
-        A loop is the steps of a spatial tile, or of a channel tile where that is the outer one;
-        the first loop finds its first input and weight tile loaded, and loads resident weights.
+        The first round finds its first input and weight tile loaded, and loads resident weights.
         """
-        start = self.latency + self.load + self.convert_in + self.weights + self.params
-        loaded = self.load + self.weights
-        if self.channel_outer:
-            loops, steps = self.channels, self.spatial
-            first = loads = steps * self.load + self.weights
-        else:
-            loops, steps = self.spatial, self.channels
-            loads = (steps if self.reloads_input else 1) * self.load
-            first = loads + self.all_weights
-            loads += 0 if resident else self.all_weights
-        rest = (loops - 1) * self._slowest(steps, loads)
-        return start + self._slowest(steps, first - loaded) + rest + self._drain()
+        start = self.latency + self.first_load + self.weights + self.params
+        start += self.convert_in / self.steps
+        loads = self.load if self.resident else self.load + self.round_weights
+        first = max(0.0, self.load + self.round_weights - self.first_load - self.weights)
+        rest = (self.rounds - 1) * self._slowest(loads)
+        drain = self.vector + self.store + self.latency
+        return start + self._slowest(first) + rest + drain
 
-    def _slowest(self, steps: int, loads: float) -> float:
-        """Return the cycles of `steps` steps that load for `loads` cycles."""
-        inputs = steps if self.reloads_input else 1
-        dma = loads + steps * self.store
-        vector = steps * self.vector + inputs * self.convert_in
-        array, controller = steps * self.array, steps * self.controller
+    def _slowest(self, loads: float) -> float:
+        """Return the cycles of a round that loads for `loads` cycles."""
+        dma = loads + self.steps * self.store
+        vector = self.steps * self.vector + self.convert_in
+        array, controller = self.steps * self.array, self.steps * self.controller
         if not self.overlaps_dma:
             return max(array + vector + dma, controller)
         if not self.overlaps_vector:
             return max(array + vector, dma, controller)
         return max(array, vector, dma, controller)
 
-    def _drain(self) -> float:
-        return self.vector + self.store + self.latency
-
 
 def average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep:
-    at, memory = ConvLayout(shape, s), npu.memory_of(0)
-    row_tiles = -(-shape.rows.out // s.tile_h)
-    spatial = row_tiles * at.col_tiles
-    out = (shape.rows.out / row_tiles, shape.cols.out / at.col_tiles, _mean_channels(shape, at))
-    reloads = shape.depthwise or s.order == "channel_outer"
-    weight_tile = shape.depth * shape.target.channels / at.channel_tiles
-    weights = transfer_cycles(weight_tile / at.depth_tiles, memory) * at.depth_tiles
-    load = box_cycles(shape.source, _input_extent(shape, s, at), memory)
+    extents, memory = Extents.of(shape, s), npu.memory_of(0)
+    at, counts = extents.at, extents.counts
+    spatial, channels = counts["row"] * counts["col"], counts["channel"]
+    tiles, channel_outer = spatial * channels, s.order == "channel_outer"
+    rounds = channels if channel_outer else spatial
+    out = (shape.rows.out / counts["row"], shape.cols.out / counts["col"],
+           shape.target.channels / channels)  # fmt: skip
+    loads, _ = extents.uses(at.input_loops)
+    pieces, _ = extents.uses(WEIGHT_LOOPS)
+    tile_weights = shape.depth * shape.target.channels / channels
+    weights = transfer_cycles(tile_weights / at.depth_tiles, memory)
+    extent = _input_extent(shape, s, at)
+    load = box_cycles(shape.source, extent, memory)
     volume = out[0] * out[1] * out[2]
-    converted = at.in_bytes / npu.lanes if at.converts_in else 0
-    buffers = min(s.in_buffers, s.out_buffers)
-    if s.weights == "stream":
-        buffers = min(buffers, s.weight_buffers)
-    alone = spatial * at.channel_tiles == 1
+    passes = (2 if at.converts_out else 1) / npu.lanes
+    store = box_cycles(shape.target, out, memory)
+    overlaps = s.out_buffers > 1 or tiles == 1
+    overlaps &= s.in_buffers > 1 or loads == 1
+    overlaps &= s.weight_buffers > 1 or s.weights == "resident" or pieces == 1
     return _AverageStep(
-        spatial=spatial,
-        channels=at.channel_tiles,
-        channel_outer=s.order == "channel_outer",
-        reloads_input=reloads,
+        rounds=rounds,
+        steps=tiles // rounds,
+        resident=s.weights == "resident" and not channel_outer,
         array=_array_cycles(shape, s, at, npu),
-        vector=volume * (2 if at.converts_out else 1) / npu.lanes,
-        load=load,
+        vector=volume * passes,
+        load=load * loads / rounds,
+        first_load=load * _first_rows(shape, s) / extent[0],
         weights=weights,
-        all_weights=weights * at.channel_tiles,
+        round_weights=weights * at.depth_tiles * (1 if channel_outer else channels),
         params=transfer_cycles(RECORD_BYTES * shape.target.channels, memory),
-        store=box_cycles(shape.target, out, memory),
-        controller=_controller_cycles(s, at, reloads),
-        convert_in=converted,
+        store=store,
+        controller=_controller_cycles(s, at, loads / tiles),
+        convert_in=at.in_bytes / npu.lanes * loads / rounds if at.converts_in else 0,
         latency=memory.latency,
-        overlaps_dma=buffers > 1 or alone,
-        overlaps_vector=s.acc_buffers > 1 or alone,
+        overlaps_dma=overlaps,
+        overlaps_vector=s.acc_buffers > 1 or tiles == at.acc_tiles,
     )
-
-
-def _mean_channels(shape: ConvShape, at: ConvLayout) -> float:
-    return shape.target.channels / at.channel_tiles
 
 
 def _input_extent(shape: ConvShape, s: Schedule, at: ConvLayout) -> tuple[float, float, float]:
     """Return the mean (rows, columns, channels) of an input tile, halo included."""
-    height, width = _mean_window(shape.rows, s.tile_h), _mean_window(shape.cols, s.tile_w)
+    missing = s.tile_h - s.first_tile_h if s.first_tile_h else 0
+    rows = _mean_window(shape.rows, min(s.load_tiles * s.tile_h, shape.rows.out + missing), missing)
+    cols = _mean_window(shape.cols, s.tile_w, 0)
+    if s.halo == "keep":
+        rows = shape.rows.elements_read / -(-at.row_tiles // s.load_tiles)
     if shape.depthwise:
-        return height, width, shape.source.channels / at.channel_tiles
-    return height, width, shape.source.channels
+        return rows, cols, shape.source.channels / at.channel_tiles
+    if at.slices_depth:
+        return rows, cols, shape.group_in / at.depth_tiles
+    return rows, cols, at.in_tile[2]
+
+
+def _first_rows(shape: ConvShape, s: Schedule) -> int:
+    """Return the rows of the first input load."""
+    missing = s.tile_h - s.first_tile_h if s.first_tile_h else 0
+    return _window(shape.rows, 0, min(s.load_tiles * s.tile_h - missing, shape.rows.out))
 
 
 @lru_cache(maxsize=4096)
-def _mean_window(axis: Axis, tile: int) -> float:
-    """Return the mean input extent of an axis' tiles; padding is not loaded."""
-    total, count = 0, -(-axis.out // tile)
-    for index in range(count):
-        first, last = index * tile, min(axis.out, (index + 1) * tile) - 1
-        start = max(0, first * axis.stride - axis.pad)
-        total += min(axis.size, last * axis.stride - axis.pad + axis.reach) - start
-    return total / count
+def _mean_window(axis: Axis, tile: int, missing: int) -> float:
+    """Return the mean input extent of an axis' tiles; the first is shorter by `missing`."""
+    count = -(-(axis.out + missing) // tile)
+    starts = [max(0, index * tile - missing) for index in range(count)]
+    ends = [*starts[1:], axis.out]
+    return sum(_window(axis, start, end) for start, end in zip(starts, ends)) / count
+
+
+def _window(axis: Axis, start: int, end: int) -> int:
+    """Return how many inputs the outputs [start, end) read; padding is not loaded."""
+    first = max(0, start * axis.stride - axis.pad)
+    return min(axis.size, (end - 1) * axis.stride - axis.pad + axis.reach) - first
 
 
 def _array_cycles(shape: ConvShape, s: Schedule, at: ConvLayout, npu: NpuConfig) -> float:
     """Return the array's cycles in a step, averaged over full and edge tiles."""
     tiles = [
         (rows * cols, row_count * col_count)
-        for rows, row_count in _tile_sizes(shape.rows.out, s.tile_h)
+        for rows, row_count in _row_sizes(shape, s)
         for cols, col_count in _tile_sizes(shape.cols.out, s.tile_w)
     ]
     total = sum(count * _command_cycles(shape, s, at, npu, pixels) for pixels, count in tiles)
     return total / sum(count for _, count in tiles)
+
+
+def _row_sizes(shape: ConvShape, s: Schedule) -> list[tuple[int, int]]:
+    """Return (rows, how many) of the first tile, the full ones and the last, shorter one."""
+    first = [(s.first_tile_h, 1)] if s.first_tile_h else []
+    return first + _tile_sizes(shape.rows.out - s.first_tile_h, s.tile_h)
 
 
 def _tile_sizes(size: int, tile: int) -> list[tuple[int, int]]:
@@ -165,7 +185,7 @@ def _command_cycles(
     """Return the array's cycles in a step of `pixels`, averaged over the channel tiles."""
     fill = npu.array_rows + npu.array_cols - 2
     if shape.depthwise:
-        columns = math.ceil(_mean_channels(shape, at) / npu.array_cols)
+        columns = math.ceil(shape.target.channels / at.channel_tiles / npu.array_cols)
         rate = npu.array_rows * npu.depthwise_rate
         return columns * math.ceil(pixels * shape.taps / rate) + fill
     blocks = math.ceil(shape.group_out / npu.array_cols) / -(-shape.group_out // s.tile_oc)
@@ -176,13 +196,12 @@ def _command_cycles(
     return (blocks * passes * max(pixels, npu.array_rows) + fill) * at.depth_tiles
 
 
-def _controller_cycles(s: Schedule, at: ConvLayout, reloads: bool) -> float:
-    """Return the controller's cycles in an average step."""
+def _controller_cycles(s: Schedule, at: ConvLayout, loads: float) -> float:
+    """Return the controller's cycles for an output tile with `loads` input loads."""
     cost = COMMAND_CONTROLLER_CYCLES
     total: float = cost["REQUANT"] + cost["STORE"] + cost["CONV"] * at.depth_tiles
     total += cost["CONVERT"] if at.converts_out else 0
-    loads = 1.0 if reloads else 1 / at.channel_tiles
     total += loads * (cost["LOAD"] + (cost["CONVERT"] if at.converts_in else 0))
-    if s.weights == "stream" and s.order == "spatial_outer":
+    if s.weights == "stream" and s.order != "channel_outer":
         total += cost["LOAD"] * at.depth_tiles
     return total

@@ -52,9 +52,12 @@ class ConvMoves(ConvCosting):
         """Return how often an operand's tiles are all loaded: for each iteration of the loops
         outside the innermost loop that changes the tile, but those that change it themselves."""
         times, inside = np.ones(self.count, np.int64), np.zeros(self.count, bool)
+        turns: dict[str, Mask] = {name: count > 1 for name, count in self.counts.items()}
+        # A load that serves all row tiles does not change with them.
+        turns["row"] &= np.asarray(self.s["load_tiles"], np.int64) < self.counts["row"]
         for name in reversed(LOOPS[order]):
             if name in depends_on:
-                inside |= self.counts[name] > 1
+                inside |= turns[name]
             else:
                 times *= np.where(inside, self.counts[name], 1)
         return times
@@ -103,6 +106,11 @@ class ConvMoves(ConvCosting):
                 a, b = slices[0]
                 first_convert[mine] = self.input.of_end(0, lane_passes(b - a, lanes))[mine]
         rate = memory.burst / memory.bytes_per_cycle
+        keeps = self.s["halo"] == "keep"
+        rows, cols = self.shape.rows.elements_read, self.shape.cols.elements_read
+        bytes_read = rows * cols * source.channels * source.item
+        total[keeps] = bytes_read / memory.burst  # every row once, in whole bursts at best
+        uses[keeps] = 1
         return total * rate, first * rate, converts, first_convert, uses
 
     def _weights(self) -> tuple[Floats, Floats, Ints]:

@@ -21,7 +21,7 @@ from codegen.kernel import (
     spm_fields,
 )
 from codegen.schedule import Schedule
-from codegen.tiles import Handshake, ScratchpadPlan, Span, pipelined, tile_span
+from codegen.tiles import Handshake, ScratchpadPlan, Span, Stage, once, pipelined, tile_span
 
 RECORD_BYTES = 12
 SCALARS = ("a_zp", "b_zp", "out_zp", "lo", "hi")
@@ -165,7 +165,7 @@ class MatmulKernel:
     # --- commands ---------------------------------------------------------------------------------
 
     def load(self, u: Expr) -> tuple[Node, ...]:
-        """Return the loads of what step `u` is the first to read; step 0 also loads parameters."""
+        """Return the loads of what step `u` is the first to read."""
         matrix, rows, columns = self.tile(u // self.at.k_tiles)
         nodes: list[Node] = []
         for name, source, side, tile, place in (
@@ -182,8 +182,6 @@ class MatmulKernel:
                 wait=self.full[name].acquire(reuse.use(u)), post=self.full[name].filled,
             )  # fmt: skip
             nodes.append(Guard(reuse.fresh(u), (command,)))
-        if u.constant == 0:
-            nodes.append(self._load_params())
         return tuple(nodes)
 
     def _load_params(self) -> Instr:
@@ -245,7 +243,11 @@ class MatmulKernel:
 
     def build(self, name: str, doc: str) -> Kernel:
         """Return the kernel."""
-        prefetch = self.s.in_buffers > 1
-        body = pipelined(self.steps, self.load, self.compute, self.store, self.s.unroll, prefetch)
+        ahead = min(1, self.s.in_buffers - 1)
+        stages = (
+            Stage(self.load, ahead), once(self._load_params(), ahead),
+            Stage(self.store, -1), Stage(self.compute),
+        )  # fmt: skip
+        body = pipelined(self.steps, stages, ahead, self.s.unroll)
         params = (*STANDARD_PARAMS, "in0", "in1", "out0", "params", *SCALARS)
         return Kernel(name, params, (Comment(self.s.describe()), *body), doc)

@@ -18,31 +18,43 @@ class ScheduleError(VnpuError):
 class Schedule:
     """How a kernel is tiled, ordered and buffered.
 
-    tile_h, tile_w: output rows and columns of a tile. tile_oc: output channels of a step (a
-    channel tile for depthwise and vector operators). tile_ic: input channels of a matrix command.
-    order: `spatial_outer` (all channel tiles of a spatial tile, then the next) or
-    `channel_outer` (all spatial tiles of a channel tile). weights: `resident` (loaded once) or
-    `stream` (a buffer per step). *_buffers: rotating buffers. micro_kernel: `implicit_gemm`,
-    or `packed_taps` (kernel taps share the array's rows). unroll: copies of the step loop's body.
+    tile_h, tile_w: output rows and columns of a tile. first_tile_h: rows of the first tile (0: as
+    many as the others). tile_oc: output channels of a step (a channel tile for depthwise and
+    vector operators). tile_ic: input channels of a matrix command. load_tiles: row tiles that one
+    input load serves. halo: input rows that the windows of successive loads share are loaded again
+    (`reload`) or stay in a ring of rows (`keep`). order: the loops, outermost first (see
+    `conv_steps.LOOPS`). weights: `resident` (loaded once) or `stream` (loaded again as the loops
+    ask). *_buffers: rotating buffers. prefetch: how many steps ahead loads are issued, where there
+    are buffers for it. micro_kernel: `implicit_gemm`, or `packed_taps` (kernel taps share the
+    array's rows). unroll: copies of the step loop's body.
     """
 
     tile_h: int = 1
     tile_w: int = 1
+    first_tile_h: int = 0
     tile_oc: int = 1
     tile_ic: int = 1
+    load_tiles: int = 1
+    halo: str = "reload"
     order: str = "spatial_outer"
     weights: str = "resident"
     in_buffers: int = 2
     weight_buffers: int = 2
     out_buffers: int = 2
     acc_buffers: int = 2
+    prefetch: int = 1
     micro_kernel: str = "implicit_gemm"
     unroll: int = 1
 
     def describe(self) -> str:
         """Return the schedule in one line."""
-        text = f"tile {self.tile_h}x{self.tile_w}x{self.tile_oc} (ic {self.tile_ic}), {self.order}"
-        return f"{text}, weights {self.weights}, {self.micro_kernel}, unroll {self.unroll}"
+        text = f"tile {self.tile_h}x{self.tile_w}x{self.tile_oc} (ic {self.tile_ic})"
+        text += f", first {self.first_tile_h}" if self.first_tile_h else ""
+        text += f", load {self.load_tiles} tiles" if self.load_tiles > 1 else ""
+        text += f", halo {self.halo}" if self.halo != "reload" else ""
+        buffers = self.in_buffers, self.weight_buffers, self.out_buffers, self.acc_buffers
+        text += f", {self.order}, weights {self.weights}, buffers {'/'.join(map(str, buffers))}"
+        return f"{text}, prefetch {self.prefetch}, {self.micro_kernel}, unroll {self.unroll}"
 
     def to_dict(self) -> dict[str, Value]:
         """Return every knob by name, as JSON takes it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codegen.emit_c import MAX_KERNEL_LINES, kernel_lines
 from codegen.schedule import Schedule, ScheduleError, Value
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 Point = tuple[int, ...]
 """An index into each knob's values."""
+
+GROWING = ("in_buffers", "weight_buffers", "out_buffers", "acc_buffers", "prefetch", "unroll")
+"""The knobs that come last in a space. A kernel that does not fit with the first value of them all
+fits with no others, and whether the other knobs have an effect does not depend on them.
+"""
 
 _ATTEMPTS = 10_000
 
@@ -44,8 +50,9 @@ class Space:
         self.knobs = operator.knobs(npu)
         self._names = tuple(knob.name for knob in self.knobs)
         self._index = [{value: i for i, value in enumerate(knob.values)} for knob in self.knobs]
-        self._first = next(self.points(), None)
-        if self._first is None:
+        self._short: dict[Schedule, bool] = {}
+        self._growing = sum(knob.name in GROWING for knob in self.knobs)
+        if not operator.schedules(npu):
             raise operator.no_schedule(npu)
 
     @property
@@ -61,8 +68,8 @@ class Space:
         return self.operator.canonical(Schedule(**values), self.npu)  # type: ignore[arg-type]
 
     def is_legal(self, point: Point) -> bool:
-        """Return whether the kernel of a point fits the NPU."""
-        return self.operator.is_legal(self.schedule(point), self.npu)
+        """Return whether the kernel of a point fits the NPU, and its C the limit on lines."""
+        return self._settled(point) is not None
 
     def point_of(self, schedule: Schedule) -> Point:
         """Return the canonical point of a schedule; ScheduleError where the space lacks it."""
@@ -77,9 +84,15 @@ class Space:
 
     def points(self) -> Iterator[Point]:
         """Yield the distinct legal points in a fixed order."""
-        for point in product(*(range(len(knob.values)) for knob in self.knobs)):
-            if self._settled(point) == point:
-                yield point
+        ranges = [range(len(knob.values)) for knob in self.knobs]
+        split = len(ranges) - self._growing
+        for start in product(*ranges[:split]):
+            least = self._settled((*start, *(0,) * self._growing))
+            if least is None or least[:split] != start:
+                continue
+            for end in product(*ranges[split:]):
+                if self._settled((*start, *end)) == (*start, *end):
+                    yield (*start, *end)
 
     def random(self, rng: np.random.Generator) -> Point:
         """Return the canonical point of a random one, legal."""
@@ -109,7 +122,21 @@ class Space:
     def _settled(self, point: Point) -> Point | None:
         """Return the canonical point of a point's schedule; None where it is not legal."""
         schedule = self.schedule(point)
-        return self._point(schedule) if self.operator.is_legal(schedule, self.npu) else None
+        if not self.operator.is_legal(schedule, self.npu) or not self._fits_in_c(schedule):
+            return None
+        return self._point(schedule)
+
+    def _fits_in_c(self, schedule: Schedule) -> bool:
+        """Return whether the kernel's C function has few enough lines: only unrolled ones may not.
+
+        Full knowledge takes the lowering of the kernel, so it is kept.
+        """
+        if schedule.unroll == 1:
+            return True
+        if schedule not in self._short:
+            kernel = self.operator.lower(schedule, self.npu)
+            self._short[schedule] = kernel_lines(kernel, self.npu) <= MAX_KERNEL_LINES
+        return self._short[schedule]
 
     def _point(self, schedule: Schedule) -> Point | None:
         values = [getattr(schedule, name) for name in self._names]

@@ -31,19 +31,41 @@ def tile_span(index: ExprLike, tile: int, begin: ExprLike, end: ExprLike) -> Spa
     return Span(start, minimum(tile, end - start))
 
 
-def row_span(index: ExprLike, tile: int, rows: int) -> Span:
-    """Return row tile `index` of the kernel's row range; `rows` is all that there can be."""
-    begin, end = param("row_begin"), param("row_end")
-    if tile >= rows:
-        return Span(begin, end - begin)
-    return tile_span(index, tile, begin, end)
+@dataclass(frozen=True, slots=True)
+class RowTiles:
+    """Tiles of the kernel's row range: `tile` rows each, but `first` in the first one.
 
+    The last tile has what is left. `rows` is all that the range can have. A `first` of 0 stands
+    for `tile`.
+    """
 
-def row_tiles(tile: int, rows: int) -> Expr:
-    """Return how many row tiles the kernel's row range has."""
-    if tile >= rows:
-        return as_expr(1)
-    return ceil_div(param("row_end") - param("row_begin"), tile)
+    rows: int
+    tile: int
+    first: int = 0
+
+    @property
+    def count(self) -> Expr:
+        """Return how many tiles the range has: at least one."""
+        if self.tile >= self.rows:
+            return as_expr(1)
+        rows = param("row_end") - param("row_begin")
+        return maximum(ceil_div(rows + self.missing, self.tile), 1)
+
+    def span(self, index: Expr, together: int = 1) -> Span:
+        """Return tile `index`, or block `index` of `together` tiles each."""
+        begin, end, tile = param("row_begin"), param("row_end"), self.tile * together
+        if self.tile >= self.rows or tile - self.missing >= self.rows:
+            return Span(begin, end - begin)
+        if not self.missing:
+            return tile_span(index, tile, begin, end)
+        whole = begin + index * tile - self.missing
+        start = maximum(whole, begin)
+        return Span(start, minimum(whole + tile, end) - start)
+
+    @property
+    def missing(self) -> int:
+        """Return by how many rows the first tile is shorter than the others."""
+        return self.tile - self.first if self.first else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +83,11 @@ class Axis:
     def reach(self) -> int:
         """Return the extent of the dilated kernel."""
         return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def overlaps(self) -> bool:
+        """Return whether successive windows share elements."""
+        return self.reach > self.stride and self.out > 1
 
     @property
     def elements_read(self) -> int:
@@ -148,20 +175,32 @@ def align(size: int) -> int:
 Emit = Callable[[Expr], tuple[Node, ...]]
 
 
-def pipelined(
-    total: Expr, load: Emit, compute: Emit, store: Emit, unroll: int = 1, prefetch: bool = True
-) -> tuple[Node, ...]:
-    """Return `total` steps of load, compute and store, software-pipelined.
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Commands of every step, issued `ahead` steps before its computation (or after, below 0)."""
 
-    The DMA engines serve commands in issue order, so step t issues the load of step t + 1 and the
-    store of step t - 1 before its own computation: neither has to wait for it. Without `prefetch`
-    (a lone buffer, which the next load must not wait for before its reader is issued) step t
-    loads for itself.
+    emit: Emit
+    ahead: ExprLike = 0
+
+
+def once(node: Node, ahead: ExprLike) -> Stage:
+    """Return the stage of what the first step needs and all others share."""
+    return Stage(lambda t: (Guard(less(t, 1), (node,)),), ahead)
+
+
+def pipelined(steps: Expr, stages: tuple[Stage, ...], lead: int, unroll: int) -> tuple[Node, ...]:
+    """Return a loop that issues the stages of all steps, software-pipelined.
+
+    Iteration t computes step t - `lead`; no stage runs further ahead. The DMA engines serve
+    commands in issue order: with its loads ahead of its computation, and the store behind that of
+    the next step, neither has to wait for it.
     """
-    t = var("t")
-    stored = Guard(less(0, t), store(t - 1))
-    if prefetch:
-        body: tuple[Node, ...] = (Guard(less(t + 1, total), load(t + 1)), stored, *compute(t))
-    else:
-        body = (Guard(less(0, t), load(t)), stored, *compute(t))
-    return (*load(as_expr(0)), Loop("t", total, body, unroll), *store(total - 1))
+    t, behind = var("t"), 0
+    body: list[Node] = []
+    for stage in stages:
+        ahead = as_expr(stage.ahead)
+        step = t - (as_expr(lead) - ahead)
+        started = as_expr(1) if ahead == as_expr(lead) else less(lead - 1 - ahead, t)
+        body.append(Guard(started, (Guard(less(step, steps), stage.emit(step)),)))
+        behind = max(behind, -(ahead.constant or 0))
+    return (Loop("t", steps + (lead + behind), tuple(body), unroll),)

@@ -15,11 +15,12 @@ from codegen.schedule import Schedule
 from codegen.tiles import (
     Axis,
     Handshake,
+    RowTiles,
     ScratchpadPlan,
     Span,
+    Stage,
+    once,
     pipelined,
-    row_span,
-    row_tiles,
     tile_span,
 )
 
@@ -161,7 +162,8 @@ class VectorKernel:
         self.col_tiles = -(-width // schedule.tile_w)
         self.channel_tiles = -(-channels // schedule.tile_oc)
         planes = self.col_tiles * self.channel_tiles
-        self.steps = row_tiles(schedule.tile_h, height) * planes
+        self.rows = RowTiles(height, schedule.tile_h)
+        self.steps = self.rows.count * planes
         self.inputs = Handshake(0, 1, schedule.in_buffers, self.steps)
         self.outputs = Handshake(2, 3, schedule.out_buffers, self.steps)
         self.in_tiles = [in_tile(source, schedule, channels) for source in shape.sources]
@@ -181,7 +183,7 @@ class VectorKernel:
         channel, spatial = t % self.channel_tiles, t // self.channel_tiles
         height, width, channels = self.shape.extent
         return Box(
-            row_span(spatial // self.col_tiles, self.s.tile_h, height),
+            self.rows.span(spatial // self.col_tiles),
             tile_span(spatial % self.col_tiles, self.s.tile_w, 0, width),
             tile_span(channel, self.s.tile_oc, 0, channels),
         )
@@ -202,7 +204,7 @@ class VectorKernel:
 
     def load(self, t: Expr) -> tuple[Node, ...]:
         """Return the loads of step `t`: the first waits for the buffers, the last reports."""
-        nodes = []
+        nodes: list[Node] = []
         for index in range(len(self.shape.sources)):
             operand, begin = self.operand(index, t), self.shape.sources[index].begin
             dram = param(f"in{index}") + (param(begin) if begin else 0)
@@ -214,8 +216,6 @@ class VectorKernel:
                     post=self.inputs.filled if last else 0,
                 )
             )  # fmt: skip
-        if t.constant == 0 and self.shape.params_bytes:
-            nodes.append(self._load_params())
         return tuple(nodes)
 
     def _load_params(self) -> Instr:
@@ -255,8 +255,11 @@ class VectorKernel:
 
     def body(self) -> tuple[Node, ...]:
         """Return the kernel's nodes."""
-        prefetch = self.s.in_buffers > 1
-        return pipelined(self.steps, self.load, self.compute, self.store, self.s.unroll, prefetch)
+        ahead = min(self.s.prefetch, self.s.in_buffers - 1)
+        stages = [Stage(self.load, ahead), Stage(self.store, -1), Stage(self.compute)]
+        if self.shape.params_bytes:
+            stages.insert(1, once(self._load_params(), ahead))
+        return pipelined(self.steps, tuple(stages), ahead, self.s.unroll)
 
 
 def _shift(span: Span, offset: int) -> Span:

@@ -44,6 +44,7 @@ def knobs(shape: VectorShape, npu: NpuConfig) -> tuple[Knob, ...]:
         Knob("tile_oc", tuple(_halvings(channels, npu.lanes))),
         Knob("in_buffers", (1, 2, 3)),
         Knob("out_buffers", (1, 2, 3)),
+        Knob("prefetch", (0, 1, 2)),
         Knob("unroll", (1, 2, 4)),
     )
 
@@ -56,6 +57,7 @@ def canonical(shape: VectorShape, s: Schedule) -> Schedule:
         Schedule(tile_h=s.tile_h, tile_w=s.tile_w, tile_oc=s.tile_oc),
         in_buffers=min(s.in_buffers, steps),
         out_buffers=min(s.out_buffers, steps),
+        prefetch=min(s.prefetch, s.in_buffers - 1, steps - 1),
         unroll=s.unroll if s.unroll <= steps else 1,
     )
 

@@ -62,9 +62,9 @@ class VectorOperator(Operator):
 
     def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
         """Return the kernel of a legal schedule."""
-        shape = self.shape()
+        shape, given, schedule = self.shape(), schedule, self.canonical(schedule, npu)
         if not self.is_legal(schedule, npu):
-            raise illegal_schedule(self, schedule, npu)
+            raise illegal_schedule(self, given, npu)
         body = VectorKernel(shape, schedule, self.emit).body()
         constants = ("params",) if shape.params_bytes else ()
         inputs = tuple(f"in{index}" for index in range(len(shape.sources)))

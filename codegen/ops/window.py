@@ -100,15 +100,15 @@ class WindowOperator(Operator):
 
     def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:
         """Return whether the kernel of a schedule fits `npu`."""
-        return conv_schedule.is_legal(self.shape(), schedule, npu)
+        return conv_space.is_legal(self.shape(), schedule, npu)
 
     def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
         """Return the kernel of a legal schedule."""
-        shape = self.shape()
-        if not conv_schedule.is_legal(shape, schedule, npu):
-            raise illegal_schedule(self, schedule, npu)
+        shape, given, schedule = self.shape(), schedule, self.canonical(schedule, npu)
+        if not conv_space.is_legal(shape, schedule, npu):
+            raise illegal_schedule(self, given, npu)
         name = kernel_name(self, schedule)
-        return ConvKernel(shape, schedule, npu).build(name, f"{self.kind} {self.describe()}")
+        return ConvKernel(shape, schedule).build(name, f"{self.kind} {self.describe()}")
 
     def scalars(self) -> dict[str, int]:
         """Return zero points and clamps, and those of border conversions."""

@@ -95,27 +95,28 @@ def _fitting(source: CaseSource, npu: NpuConfig, kind: str | None) -> Operator |
 
 
 def _schedule(operator: Operator, npu: NpuConfig, source: CaseSource) -> Schedule:
-    """Return the default schedule, another legal one, or one with tiles of any size.
+    """Return the default schedule, a point of the space, or one with tiles of any size.
 
     Loops are unrolled where the kernel then still fits the limit on C lines.
     """
-    legal = operator.schedules(npu)
-    if source.chance(0.25):
-        return legal[0]
-    chosen = source.pick(*legal)
+    if source.chance(0.2):
+        return operator.schedules(npu)[0]
+    space = operator.space(npu)
+    chosen = space.schedule(space.random(source.random))
+    if source.chance(0.5):
+        return chosen
     height, width, channels = operator.outputs[0].hwc
     for _ in range(10):
         tiles = source.integer(1, height), source.integer(1, width), source.integer(1, channels)
-        odd = replace(chosen, tile_h=tiles[0], tile_w=tiles[1], tile_oc=tiles[2])
-        if source.chance(0.5) and odd.weights == "stream" and odd.order == "spatial_outer":
-            odd = replace(odd, tile_ic=source.integer(1, chosen.tile_ic))
+        odd = replace(chosen, tile_h=tiles[0], tile_w=tiles[1], tile_oc=tiles[2], unroll=1)
+        odd = replace(odd, first_tile_h=source.integer(0, odd.tile_h - 1))
+        odd = replace(odd, tile_ic=source.integer(1, chosen.tile_ic))
         try:
             operator.lower(odd, npu)
         except ScheduleError:
             continue
-        if source.chance(0.5):
-            chosen = odd
-            break
+        chosen = odd
+        break
     unrolled = replace(chosen, unroll=source.pick(1, 2, 2, 3))
     return unrolled if _fits_in_c(operator.lower(unrolled, npu), npu) else chosen
 

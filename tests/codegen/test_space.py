@@ -59,7 +59,7 @@ def test_knobs_are_fields_of_the_schedule(space: Space) -> None:
 
 
 def test_points_are_legal_distinct_and_canonical(space: Space) -> None:
-    points = list(islice(space.points(), 500))
+    points = list(islice(space.points(), 60))
     schedules = [space.schedule(point) for point in points]
     assert len(set(schedules)) == len(points) > 1
     for point, schedule in zip(points, schedules, strict=True):
@@ -70,7 +70,7 @@ def test_points_are_legal_distinct_and_canonical(space: Space) -> None:
 
 def test_every_point_settles_on_one_that_is_listed() -> None:
     npu = TINY
-    space = _operator("depthwise", npu, 3).space(npu)
+    space = _operator("max_pool", npu, 3).space(npu)
     listed = set(space.points())
     rng = np.random.default_rng(0)
     sizes = [len(knob.values) for knob in space.knobs]
@@ -80,13 +80,20 @@ def test_every_point_settles_on_one_that_is_listed() -> None:
         if space.is_legal(point):
             legal += 1
             assert space.point_of(space.schedule(point)) in listed
-    assert legal > 20
+    assert legal > 200
     assert len(listed) <= space.size
+
+
+def test_settling_a_settled_point_changes_nothing(space: Space) -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        schedule = space.schedule(space.random(rng))
+        assert space.schedule(space.point_of(schedule)) == schedule
 
 
 def test_random_points_and_their_neighbours(space: Space) -> None:
     rng = np.random.default_rng(1)
-    for _ in range(50):
+    for _ in range(8):
         point = space.random(rng)
         near = space.neighbour(point, rng)
         assert space.is_legal(point) and space.is_legal(near) and near != point
@@ -95,7 +102,7 @@ def test_random_points_and_their_neighbours(space: Space) -> None:
 
 def test_a_seed_repeats_its_points(space: Space) -> None:
     first, second = (
-        [space.random(rng) for _ in range(20)]
+        [space.random(rng) for _ in range(6)]
         for rng in (np.random.default_rng(5), np.random.default_rng(5))
     )
     assert first == second
