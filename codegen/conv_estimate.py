@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 from codegen.conv_plan import RECORD_BYTES, WEIGHT_LOOPS, ConvLayout, ConvShape
 from codegen.conv_space import Extents
@@ -30,14 +31,16 @@ def estimate(shape: ConvShape, s: Schedule, npu: NpuConfig) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _AverageStep:
+class AverageStep:
     """Cycles of an average step, by resource, and how the steps nest.
 
     A round is the steps of one spatial tile, or of one channel tile where channels are outermost.
     `load` is the mean of all input loads per round; `first_load` is what the first step waits for.
-    `weights` are those of one piece, `round_weights` those of a round; resident ones are loaded in
+    `weights` are those of one piece, `all_weights` those of a round; resident ones are loaded in
     the first round.
     """
+
+    PER_ROUND: ClassVar[tuple[str, ...]] = ("load", "all_weights", "convert_in")
 
     rounds: int
     steps: int
@@ -47,7 +50,7 @@ class _AverageStep:
     load: float
     first_load: float
     weights: float
-    round_weights: float
+    all_weights: float
     params: float
     store: float
     controller: float
@@ -63,8 +66,8 @@ class _AverageStep:
         """
         start = self.latency + self.first_load + self.weights + self.params
         start += self.convert_in / self.steps
-        loads = self.load if self.resident else self.load + self.round_weights
-        first = max(0.0, self.load + self.round_weights - self.first_load - self.weights)
+        loads = self.load if self.resident else self.load + self.all_weights
+        first = max(0.0, self.load + self.all_weights - self.first_load - self.weights)
         rest = (self.rounds - 1) * self._slowest(loads)
         drain = self.vector + self.store + self.latency
         return start + self._slowest(first) + rest + drain
@@ -81,7 +84,8 @@ class _AverageStep:
         return max(array, vector, dma, controller)
 
 
-def average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep:
+def average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> AverageStep:
+    """Return what the estimate of a schedule is made of."""
     extents, memory = Extents.of(shape, s), npu.memory_of(0)
     at, counts = extents.at, extents.counts
     spatial, channels = counts["row"] * counts["col"], counts["channel"]
@@ -101,7 +105,7 @@ def average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep:
     overlaps = s.out_buffers > 1 or tiles == 1
     overlaps &= s.in_buffers > 1 or loads == 1
     overlaps &= s.weight_buffers > 1 or s.weights == "resident" or pieces == 1
-    return _AverageStep(
+    return AverageStep(
         rounds=rounds,
         steps=tiles // rounds,
         resident=s.weights == "resident" and not channel_outer,
@@ -110,7 +114,7 @@ def average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> _AverageStep:
         load=load * loads / rounds,
         first_load=load * _first_rows(shape, s) / extent[0],
         weights=weights,
-        round_weights=weights * at.depth_tiles * (1 if channel_outer else channels),
+        all_weights=weights * at.depth_tiles * (1 if channel_outer else channels),
         params=transfer_cycles(RECORD_BYTES * shape.target.channels, memory),
         store=store,
         controller=_controller_cycles(s, at, loads / tiles),

@@ -48,9 +48,10 @@ def _row(
     if shape is None:
         return [*row, *([0.0] * len(_STEP)), 0.0, _estimate(operator, schedule, npu)]
     step = conv_estimate.average_step(shape, schedule, npu)
-    steps = step.spatial * step.channels
-    cycles = [getattr(step, name) * steps for name in _STEP]
-    return [*row, *cycles, max(cycles), step.total(schedule.weights == "resident")]
+    times = dict.fromkeys(_STEP, step.rounds * step.steps)
+    times |= dict.fromkeys(step.PER_ROUND, step.rounds)
+    cycles = [getattr(step, name) * times[name] for name in _STEP]
+    return [*row, *cycles, max(cycles), step.total()]
 
 
 def _number(value: Value) -> float:
