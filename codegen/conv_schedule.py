@@ -14,7 +14,6 @@ from functools import lru_cache
 from codegen.conv_estimate import estimate
 from codegen.conv_plan import ConvShape
 from codegen.conv_space import (
-    MAX_PREFETCH,
     canonical,
     channel_tiles,
     depth_tiles,
@@ -22,7 +21,7 @@ from codegen.conv_space import (
     halvings,
     is_legal,
 )
-from codegen.schedule import Schedule
+from codegen.schedule import MAX_PREFETCH, Schedule
 from runtime_sim.npu import NpuConfig
 
 MAX_SPATIAL_TILES = 48

@@ -8,7 +8,7 @@ from math import prod
 
 from codegen.conv_plan import WEIGHT_LOOPS, ConvLayout, ConvShape
 from codegen.conv_steps import LOOPS
-from codegen.schedule import Schedule
+from codegen.schedule import FIELD_MAX, MAX_PREFETCH, Schedule
 from codegen.space import Knob
 from runtime_sim.npu import NpuConfig
 
@@ -16,8 +16,6 @@ MAX_RESIDENT_PIECES = 200
 MAX_ACC_TILES = 255
 """Semaphores count to 255: so many sums may wait for their requantisation."""
 MAX_SPATIAL_SIZES = 12
-MAX_PREFETCH = 4
-FIELD_MAX = 65535
 RING_MAX = 16383
 
 
@@ -103,18 +101,10 @@ def _powers(size: int) -> list[int]:
 
 def is_legal(shape: ConvShape, s: Schedule, npu: NpuConfig) -> bool:
     """Return whether the kernel fits SPM, ACC, the semaphores and the fields."""
-    tiles = s.tile_h, s.tile_w, s.tile_oc, s.tile_ic, s.load_tiles
-    buffers = s.in_buffers, s.weight_buffers, s.out_buffers, s.acc_buffers
-    if not 1 <= min(*tiles, *buffers) <= max(*tiles, *buffers) <= FIELD_MAX:
-        return False
-    if not (0 <= s.first_tile_h <= FIELD_MAX and 0 <= s.prefetch <= MAX_PREFETCH):
-        return False
-    if s.order not in LOOPS or s.weights not in ("resident", "stream") or s.unroll < 1:
-        return False
-    if s.halo not in ("reload", "keep"):
-        return False
     shape = shape.thinned()
-    return _has_order(shape, s) and _has_kernel(shape, s, npu) and _fits(shape, s, npu)
+    return (
+        s.in_range and _has_order(shape, s) and _has_kernel(shape, s, npu) and _fits(shape, s, npu)
+    )
 
 
 def _has_order(shape: ConvShape, s: Schedule) -> bool:

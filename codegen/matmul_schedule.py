@@ -20,7 +20,7 @@ from runtime_sim.npu import NpuConfig
 
 CONTROLLER_CYCLES = {"LOAD": 35, "MATMUL": 45, "REQUANT": 40, "STORE": 30}
 """Mean controller cycles of a command in a rolled loop."""
-FIELD_MAX = 65535
+_ORDERS = ("spatial_outer", "channel_outer")
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024)
 
 
@@ -39,7 +39,7 @@ def knobs(shape: MatmulShape, npu: NpuConfig) -> tuple[Knob, ...]:
         Knob("tile_w", tuple(_parts(m, 1))),
         Knob("tile_oc", tuple(_parts(n, npu.array_cols))),
         Knob("tile_ic", tuple(_parts(k, npu.array_rows))),
-        Knob("order", ("spatial_outer", "channel_outer")),
+        Knob("order", _ORDERS),
         Knob("weights", ("stream",)),
         Knob("in_buffers", (1, 2, 3)),
         Knob("out_buffers", (1, 2, 3)),
@@ -66,9 +66,7 @@ def canonical(shape: MatmulShape, s: Schedule) -> Schedule:
 
 def is_legal(shape: MatmulShape, s: Schedule, npu: NpuConfig) -> bool:
     """Return whether the kernel fits SPM, ACC and the fields."""
-    buffers = s.in_buffers, s.out_buffers, s.acc_buffers
-    tiles = s.tile_w, s.tile_oc, s.tile_ic
-    if s.tile_h != 1 or not 1 <= min(*tiles, *buffers) <= max(*tiles, *buffers) <= FIELD_MAX:
+    if not s.in_range or s.tile_h != 1 or s.order not in _ORDERS:
         return False
     if any(tile > size for tile, size in zip((s.tile_w, s.tile_ic, s.tile_oc), shape.extent)):
         return False
@@ -83,7 +81,7 @@ def _candidates(shape: MatmulShape, npu: NpuConfig) -> Iterator[Schedule]:
         for tile_n in _parts(n, npu.array_cols):
             for tile_k in _parts(k, npu.array_rows):
                 base = Schedule(tile_w=tile_m, tile_oc=tile_n, tile_ic=tile_k, weights="stream")
-                for order in ("spatial_outer", "channel_outer"):
+                for order in _ORDERS:
                     for buffers, acc in ((2, 2), (2, 1), (1, 1)):
                         yield replace(
                             base, order=order, in_buffers=buffers, out_buffers=buffers,

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 
 from runtime_sim.errors import VnpuError
 
 Value = int | str
+
+MAX_PREFETCH = 4
+FIELD_MAX = 65535
+_SIZES, _COUNTS = range(1, FIELD_MAX + 1), range(1, 256)
+RANGES: Mapping[str, range | tuple[str, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(("tile_h", "tile_w", "tile_oc", "tile_ic", "load_tiles"), _SIZES),
+        "first_tile_h": range(FIELD_MAX + 1),
+        "halo": ("reload", "keep"),
+        "order": ("spatial_outer", "channel_outer", "depth_outer"),
+        "weights": ("resident", "stream"),
+        **dict.fromkeys(("in_buffers", "weight_buffers", "out_buffers", "acc_buffers"), _COUNTS),
+        "prefetch": range(MAX_PREFETCH + 1),
+        "micro_kernel": ("implicit_gemm", "packed_taps"),
+        "unroll": range(1, 65),
+    }
+)
+"""What a knob may be in any kernel. Fields have 16 bits, semaphores count to 255."""
 
 
 class ScheduleError(VnpuError):
@@ -45,6 +64,11 @@ class Schedule:
     prefetch: int = 1
     micro_kernel: str = "implicit_gemm"
     unroll: int = 1
+
+    @property
+    def in_range(self) -> bool:
+        """Return whether every knob has a value that some kernel may have."""
+        return all(getattr(self, name) in values for name, values in RANGES.items())
 
     def describe(self) -> str:
         """Return the schedule in one line."""

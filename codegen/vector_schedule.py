@@ -100,7 +100,7 @@ def spm_bytes(shape: VectorShape, s: Schedule) -> int:
 
 def is_legal(shape: VectorShape, s: Schedule, npu: NpuConfig) -> bool:
     """Return whether the kernel fits SPM and the fields."""
-    if min(s.tile_h, s.tile_w, s.tile_oc, s.in_buffers, s.out_buffers) < 1:
+    if not s.in_range:
         return False
     tiles = [in_tile(source, s, shape.extent[2]) for source in shape.sources]
     tiles.append((s.tile_h, s.tile_w, s.tile_oc))

@@ -127,8 +127,16 @@ class Operator(ABC):
         return ()
 
     def canonical(self, schedule: Schedule, npu: NpuConfig) -> Schedule:
-        """Return the schedule of the same stream whose knobs without effect have fixed values."""
-        del npu
+        """Return the schedule of the same stream whose knobs without effect have fixed values.
+
+        Raises ScheduleError where a knob has a value that no kernel may have.
+        """
+        if not schedule.in_range:
+            raise illegal_schedule(self, schedule, npu)
+        return self.reduced(schedule)
+
+    def reduced(self, schedule: Schedule) -> Schedule:
+        """Return `canonical` of a schedule whose knobs are in range."""
         return schedule
 
     def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:

@@ -153,9 +153,8 @@ class Matmul(Operator):
         """Return the knobs of a product."""
         return matmul_schedule.knobs(self.shape(), npu)
 
-    def canonical(self, schedule: Schedule, npu: NpuConfig) -> Schedule:
+    def reduced(self, schedule: Schedule) -> Schedule:
         """Return the schedule of the same stream whose knobs without effect have fixed values."""
-        del npu
         return matmul_schedule.canonical(self.shape(), schedule)
 
     def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:

@@ -51,9 +51,8 @@ class VectorOperator(Operator):
         """Return the knobs of a vector operator."""
         return vector_schedule.knobs(self.shape(), npu)
 
-    def canonical(self, schedule: Schedule, npu: NpuConfig) -> Schedule:
+    def reduced(self, schedule: Schedule) -> Schedule:
         """Return the schedule of the same stream whose knobs without effect have fixed values."""
-        del npu
         return vector_schedule.canonical(self.shape(), schedule)
 
     def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:

@@ -93,9 +93,8 @@ class WindowOperator(Operator):
         """Return the knobs of a convolution."""
         return conv_space.knobs(self.shape(), npu)
 
-    def canonical(self, schedule: Schedule, npu: NpuConfig) -> Schedule:
+    def reduced(self, schedule: Schedule) -> Schedule:
         """Return the schedule of the same stream whose knobs without effect have fixed values."""
-        del npu
         return conv_space.canonical(self.shape(), schedule)
 
     def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:

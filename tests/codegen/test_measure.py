@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from codegen import controller
+from codegen.bounds import lower_bound
 from codegen.controller import lower_controller
+from codegen.features import features
 from codegen.measure import cycles, cycles_of, lone_graph, work
 from codegen.ops import operators
 from codegen.ops.base import Operator
 from codegen.program import build_program
-from codegen.schedule import Schedule, ScheduleError
+from codegen.schedule import Schedule, ScheduleError, Value
 from runtime_sim import timing
 from runtime_sim.npu import NpuConfig
 from tests.codegen.drawn import NPUS, source_of
@@ -57,11 +59,34 @@ def test_measuring_nothing() -> None:
     assert cycles_of(operator, (), NPUS["vnpu-64"]) == []
 
 
-def test_an_illegal_schedule_is_refused() -> None:
+SIZES, COUNTS = (-1, 0, 65536), (-3, 0, 256)
+ILLEGAL: dict[str, tuple[Value, ...]] = {
+    **dict.fromkeys(("tile_h", "tile_w", "tile_oc", "tile_ic", "load_tiles"), SIZES),
+    **dict.fromkeys(("in_buffers", "weight_buffers", "out_buffers", "acc_buffers"), COUNTS),
+    **dict.fromkeys(("halo", "order", "weights", "micro_kernel"), ("", "reload ", "none")),
+    "first_tile_h": (-1, 65536),
+    "prefetch": (-1, 5),
+    "unroll": (-1, 0, 65),
+}
+
+
+def test_every_knob_has_illegal_values() -> None:
+    assert ILLEGAL.keys() == Schedule().to_dict().keys()
+
+
+@pytest.mark.parametrize("kind", ["conv2d", "depthwise", "matmul", "max_pool"])
+@pytest.mark.parametrize("knob", ILLEGAL)
+def test_an_illegal_value_of_a_knob_is_refused(kind: str, knob: str) -> None:
     npu = NPUS["vnpu-64"]
-    operator, (schedule,), _ = points("conv2d", npu, 0, 1)
-    with pytest.raises(ScheduleError, match="schedule is not legal on vnpu-64"):
-        cycles(operator, replace(schedule, tile_h=0), npu)
+    operator, (schedule,), _ = points(kind, npu, 0, 1)
+    for value in ILLEGAL[knob]:
+        illegal = replace(schedule, **{knob: value})  # type: ignore[arg-type]
+        assert not operator.is_legal(illegal, npu)
+        for ask in (cycles, lower_bound, features):
+            with pytest.raises(ScheduleError, match="schedule is not legal on vnpu-64"):
+                ask(operator, illegal, npu)
+        with pytest.raises(ScheduleError, match="schedule is not legal on vnpu-64"):
+            operator.space(npu).point_of(illegal)
 
 
 def test_bursts_that_do_not_divide_the_alignment_are_measured_as_they_lie() -> None:
@@ -91,11 +116,19 @@ def test_code_filled_from_a_skeleton_is_the_kernel_s_own(kind: str) -> None:
 
 def test_tile_sizes_alone_make_no_new_skeleton() -> None:
     npu = NPUS["vnpu-256"]
-    drawn = (points("depthwise", npu, seed, 0)[0] for seed in range(50))
-    operator = next(op for op in drawn if op.outputs[0].hwc[0] >= 10)
+    operator = _depthwise_of_many_rows(npu)
     height, width, channels = operator.outputs[0].hwc
+    whole = Schedule(tile_w=width, tile_oc=channels, in_buffers=1, out_buffers=1, acc_buffers=1)
+    schedules = [replace(whole, tile_h=tile_h) for tile_h in range(2, height)]
+    legal = [s for s in schedules if operator.is_legal(operator.canonical(s, npu), npu)]
+    assert len(legal) >= 8
     controller._annotated.cache_clear()
-    for tile_h in range(2, height):
-        schedule = Schedule(tile_h, width, channels)
+    for schedule in legal:
         lower_controller(operator.lower(schedule, npu), npu)
-    assert controller._annotated.cache_info().misses < height / 2
+    assert controller._annotated.cache_info().misses < len(legal) / 2
+
+
+def _depthwise_of_many_rows(npu: NpuConfig) -> Operator:
+    """Return a small depthwise convolution whose rows split in many ways."""
+    drawn = (points("depthwise", npu, seed, 0)[0] for seed in range(50))
+    return next(op for op in drawn if op.outputs[0].hwc[0] >= 10 and op.outputs[0].elements < 2000)
