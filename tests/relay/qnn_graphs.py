@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from tests.relay import qnn_graphs_moves, qnn_graphs_products
+from tests.relay import qnn_graphs_moves, qnn_graphs_products, qnn_graphs_unary
 
 _STEP = 74.0
 """Standard deviation of values drawn evenly from 8 bits."""
@@ -396,7 +396,9 @@ class GraphSource:
             "compare": self.compare, "concat": self.concat, "requantize": self.requantize,
             "clip": self.clip, "max_pool": self.max_pool, "avg_pool": self.avg_pool,
             "mean": self.mean, "flatten": self.flatten, "reshape": self.reshape,
-        } | qnn_graphs_moves.steps(self) | qnn_graphs_products.steps(self)  # fmt: skip
+        } | qnn_graphs_moves.steps(self) | qnn_graphs_products.steps(self) | (
+            qnn_graphs_unary.steps(self)
+        )  # fmt: skip
 
 
 _WEIGHTS = {"conv2d": 4, "eltwise": 3, "concat": 2}

@@ -24,6 +24,7 @@ from tvm_vnpu.relay.ops import (
     clamps,
     data,
     eltwise,
+    lookup,
     matmul,
     moves,
     pool,
@@ -137,6 +138,15 @@ def _average() -> Iterator[DFPattern]:
     yield _operator("qnn.avg_pool2d", 5)
 
 
+def _lookup() -> Iterator[DFPattern]:
+    for name in lookup.OPERATORS:
+        yield _clamped(_operator(name, 5))
+
+
+def _softmax() -> Iterator[DFPattern]:
+    yield _clamped(_operator(lookup.SOFTMAX, 5))
+
+
 def _concat() -> Iterator[DFPattern]:
     for count in range(2, MAX_CONCAT_INPUTS + 1):
         scales = is_tuple([is_constant() for _ in range(count)])
@@ -214,6 +224,8 @@ ROWS: tuple[PatternRow, ...] = (
     PatternRow("eltwise", (*eltwise.QUANTISED,), _eltwise, eltwise.convert_eltwise),
     PatternRow("max_pool2d", windows.MAXIMA, _max_pool, pool.convert_max_pool),
     PatternRow("avg_pool2d", (*windows.AVERAGES, "qnn.avg_pool2d"), _average, pool.convert_average),
+    PatternRow("lut", lookup.OPERATORS, _lookup, lookup.convert_lookup),
+    PatternRow("softmax", (lookup.SOFTMAX,), _softmax, lookup.convert_softmax),
     PatternRow("concat", ("qnn.concatenate", "concatenate"), _concat, data.convert_concat),
     PatternRow("requantize", ("qnn.requantize",), _requantized, data.convert_requantize),
     PatternRow("clip", clamps.OPERATORS, _clip, data.convert_clip),
