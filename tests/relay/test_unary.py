@@ -69,10 +69,13 @@ def test_unary_operators(name: str) -> None:
 
 @pytest.mark.parametrize("rounding", ["UPWARD", "TONEAREST"])
 def test_leaky_relu(rounding: str) -> None:
-    quants = [*QUANTS, (0.05, 3, 0.05, 3), (0.05, 3, 0.05, -3), (0.5, 0, 0.25, 0)]
+    cases = zip(
+        [*QUANTS, (0.05, 3, 0.05, 3), (0.05, 3, 0.05, -3), (0.5, 0, 0.25, 0)],
+        (0.1, 0.5, 1.0, 0.017, 0.25, 0.75), strict=True,
+    )  # fmt: skip
     outputs = [
         relay.qnn.op.leaky_relu(x, alpha, *_constants(quant, dtype))
-        for dtype, x in _images().items() for quant in quants for alpha in (0.1, 0.5, 1.0, 0.017)
+        for quant, alpha in cases for dtype, x in _images().items()
     ]  # fmt: skip
     _check(outputs, _inputs(), rounding)
 
@@ -101,12 +104,14 @@ def test_softmax_along_the_channels(rounding: str) -> None:
     feeds["b"][0, :, 0, 0], feeds["b"][0, 1:, 0, 1], feeds["b"][0, 0, 0, 1] = 9, -128, 127
     shapes = {name: image(*data.shape, name=name) for name, data in feeds.items()}
     axes = {"a": (1, -1), "b": (1,), "c": (1, 3)}
+    outs = ((1 / 256, -128), (0.0091, 3))
+    scales = (0.02, 0.4, 0.1, 1 / 18, 1 / 3.5, 1.0, 0.001)
+    cases = [(scale, outs[number % 2]) for number, scale in enumerate(scales)]
     for name, x in shapes.items():
         outputs = [
             relay.qnn.op.softmax(x, *map(relay.const, (scale, 4, *out)), axis=axis)
             for axis in axes[name]
-            for scale in (0.02, 0.4, 0.1, 1 / 18, 1 / 3.5, 1.0, 0.001)
-            for out in ((1 / 256, -128), (0.0091, 3))
+            for scale, out in cases
         ]
         _check(outputs, {name: feeds[name]}, rounding)
 
