@@ -69,13 +69,14 @@ def test_unary_operators(name: str) -> None:
 
 @pytest.mark.parametrize("rounding", ["UPWARD", "TONEAREST"])
 def test_leaky_relu(rounding: str) -> None:
+    images = _images()
     cases = zip(
         [*QUANTS, (0.05, 3, 0.05, 3), (0.05, 3, 0.05, -3), (0.5, 0, 0.25, 0)],
         (0.1, 0.5, 1.0, 0.017, 0.25, 0.75), strict=True,
     )  # fmt: skip
     outputs = [
         relay.qnn.op.leaky_relu(x, alpha, *_constants(quant, dtype))
-        for quant, alpha in cases for dtype, x in _images().items()
+        for quant, alpha in cases for dtype, x in images.items()
     ]  # fmt: skip
     _check(outputs, _inputs(), rounding)
 
