@@ -25,7 +25,9 @@ GROWING = ("in_buffers", "weight_buffers", "out_buffers", "acc_buffers", "prefet
 fits with no others, and whether the other knobs have an effect does not depend on them.
 """
 
-_ATTEMPTS = 10_000
+_ATTEMPTS = 2_000
+"""How many random points are tried before one is looked for near the default schedule."""
+_WALK = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +97,19 @@ class Space:
                     yield (*start, *end)
 
     def random(self, rng: np.random.Generator) -> Point:
-        """Return the canonical point of a random one, legal."""
+        """Return the canonical point of a random one, legal.
+
+        Where legal points are rare, it is that of a walk from the default schedule's.
+        """
         sizes = [len(knob.values) for knob in self.knobs]
         for _ in range(_ATTEMPTS):
             point = self._settled(tuple(int(index) for index in rng.integers(0, sizes)))
             if point is not None:
                 return point
-        points = list(self.points())
-        return points[int(rng.integers(len(points)))]
+        point = self._start()
+        for _ in range(_WALK):
+            point = self.neighbour(point, rng)
+        return point
 
     def neighbour(self, point: Point, rng: np.random.Generator) -> Point:
         """Return the canonical point that moving one knob leads to, or `point` if none is legal."""
@@ -117,6 +124,17 @@ class Space:
             moved = self._settled((*point[:index], value, *point[index + 1 :]))
             if moved is not None and moved != point:
                 return moved
+        return point
+
+    def _start(self) -> Point:
+        """Return a legal point: the best default schedule's that is in the space, or the first."""
+        for schedule in self.operator.schedules(self.npu):
+            point = self._point(self.operator.canonical(schedule, self.npu))
+            if point is not None and self._settled(point) == point:
+                return point
+        point = next(self.points(), None)
+        if point is None:
+            raise self.operator.no_schedule(self.npu)
         return point
 
     def _settled(self, point: Point) -> Point | None:

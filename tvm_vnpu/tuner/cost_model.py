@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codegen.features import features_of
 from codegen.ops.base import Operator, best_schedule
 from codegen.schedule import Schedule
 from runtime_sim.npu import NpuConfig
-from tvm_vnpu.tuner.features import features
 
 Vector = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ class Featurizer:
     def _fill(self, schedules: Sequence[Schedule]) -> None:
         new = [s for s in dict.fromkeys(schedules) if s not in self._plain]
         if new:
-            self._plain.update(zip(new, features(self._operator, new, self._npu)))
+            self._plain.update(zip(new, features_of(self._operator, new, self._npu)))
 
 
 def model_row(plain: Vector, unit: Vector) -> Vector:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from codegen.features import FEATURES
 from tvm_vnpu.tuner.code_version import code_version
 from tvm_vnpu.tuner.cost_model import Experience, model_row
-from tvm_vnpu.tuner.features import FEATURES
 from tvm_vnpu.tuner.records import TRIAL, PathLike, Record, read_log
 from tvm_vnpu.tuner.task import TaskKey
 

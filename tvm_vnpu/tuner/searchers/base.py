@@ -20,6 +20,10 @@ Results = Sequence[tuple[Point, "int | None"]]
 
 _DRAWS = 200
 """How often a random point may be one that is known, before all points are listed."""
+_LISTED = 20_000
+"""The largest space whose points are all listed; of a larger one few points are known, and chance
+finds others.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +51,7 @@ class Searcher(ABC):
 
     @abstractmethod
     def propose(self, count: int) -> list[Point]:
-        """Return up to `count` new points; fewer only where the space holds no more."""
+        """Return up to `count` new points; fewer only where hardly any are left."""
 
     def update(self, results: Results) -> None:
         """Take the results of what was proposed last."""
@@ -86,5 +90,7 @@ class Searcher(ABC):
             point = self.space.random(self.rng)
             if point not in self.seen:
                 return point
+        if self.space.size > _LISTED:
+            return None
         left = [point for point in self.space.points() if point not in self.seen]
         return left[int(self.rng.integers(len(left)))] if left else None

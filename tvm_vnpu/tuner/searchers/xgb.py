@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
-
+from codegen.features import FEATURES
 from codegen.ops.base import best_schedule
 from codegen.schedule import ScheduleError
 from codegen.space import Point
 from tvm_vnpu.tuner.cost_model import CostModel, Experience, Vector
-from tvm_vnpu.tuner.features import FEATURES
 from tvm_vnpu.tuner.searchers.annealing import CHAINS, anneal
 from tvm_vnpu.tuner.searchers.base import Results, Searcher, Subject
 
 EPSILON = 0.1
 """The share of random points."""
-_ESTIMATE = FEATURES.index("estimate")
+_ESTIMATE = FEATURES.index("log_estimate")
 
 
 class XgbSearcher(Searcher):
@@ -74,4 +72,4 @@ class XgbSearcher(Searcher):
 
     def _analytic(self, points: Sequence[Point]) -> Vector:
         """Score by the analytic estimate, which needs no results."""
-        return -np.log(np.maximum(self._rows(points)[:, _ESTIMATE], 1.0))
+        return -self._rows(points)[:, _ESTIMATE]
