@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from tvm import relay
 
-from tvm_vnpu.relay.ops.clamps import limits
+from tvm_vnpu.frontend.errors import Unsupported
+from tvm_vnpu.relay.ops.clamps import bounds, limits
 from tvm_vnpu.relay.reader import dtype_of
 from tvm_vnpu.relay.rewrite import operator_name
 
@@ -19,11 +20,11 @@ def limited_clip(old: relay.Call, new: relay.Call) -> relay.Expr:
     """Return a clip of integers with its bounds limited to its type: it clips the same values."""
     if operator_name(old) != "clip" or dtype_of(old) not in _TYPES:
         return new
-    whole = limits(dtype_of(old))
-    low, high = (
-        min(max(int(bound), int(whole.low[0])), int(whole.high[0]))
-        for bound in (old.attrs.a_min, old.attrs.a_max)
-    )
+    try:
+        clamp = bounds(old, limits(dtype_of(old)))
+    except Unsupported:
+        return new
+    low, high = int(clamp.low[0]), int(clamp.high[0])
     if (low, high) == (old.attrs.a_min, old.attrs.a_max):
         return new
     clip = relay.clip(new.args[0], low, high)

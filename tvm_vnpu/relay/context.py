@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from tvm import relay
 
 from codegen.borders import border_of
@@ -15,7 +16,7 @@ from runtime_sim.npu import NpuConfig
 from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relay.layouts import NCHW, NHWC, constant_as_npu, npu_shape, whole_shape
 from tvm_vnpu.relay.names import source_names
-from tvm_vnpu.relay.reader import Reader, dtype_of, static_shape
+from tvm_vnpu.relay.reader import Reader, check_zero_points, dtype_of, static_shape
 from tvm_vnpu.relay.semantics import Semantics
 
 UNKNOWN = QuantParams(1.0, 0)
@@ -103,7 +104,7 @@ class Context:
         if isinstance(value, relay.Constant):
             raise Unsupported("at least one operand must not be constant")
         layout = layout or self.layout_of(value)
-        tensor = self._resolve(value, quant, layout)
+        tensor = _with_own_zero_point(self._resolve(value, quant, layout), quant)
         if quant is None or tensor.quant == quant:
             return tensor
         view = replace(tensor, name=f"{tensor.name}.requantised", quant=quant)
@@ -118,7 +119,8 @@ class Context:
                 raise Unsupported("operands must have equally many axes", seen=self.shape(expr))
             return self.activation(expr, quant, layout)
         array = constant_as_npu(data, rank, layout, self.whole)
-        return Tensor("constant", tuple(array.shape), data.dtype.name, quant, data=array)
+        tensor = Tensor("constant", tuple(array.shape), data.dtype.name, quant, data=array)
+        return _with_own_zero_point(tensor, quant)
 
     def float_input(self, expr: relay.Expr, quant: QuantParams, layout: str) -> Tensor:
         """Return a float tensor as it lies in memory; it keeps its first reader's `quant`."""
@@ -134,7 +136,7 @@ class Context:
     ) -> Tensor:
         """Return a new NHWC tensor of the shape that a Relay expression has."""
         shape = self.npu_shape(self.shape(expr), layout)
-        return Tensor(name, shape, dtype or dtype_of(expr), quant)
+        return _with_own_zero_point(Tensor(name, shape, dtype or dtype_of(expr), quant), quant)
 
     def add(self, operator: Operator) -> None:
         """Append an operator."""
@@ -196,3 +198,10 @@ class Context:
         inner = replace(border, name=f"{border.name}.nhwc", layout=NHWC)
         self.add(Convert.move(inner.name, border, inner))
         return inner
+
+
+def _with_own_zero_point(tensor: Tensor, quant: QuantParams | None) -> Tensor:
+    """Return the tensor; Unsupported if `quant` has a zero point that its type does not have."""
+    if quant is not None:
+        check_zero_points(tensor.dtype, np.array([quant.zero_point], np.int64))
+    return tensor

@@ -11,6 +11,7 @@ from runtime_sim.npu import NpuConfig, load
 from tvm_vnpu.frontend.explanation import LONE_QDQ, NO_PATTERN, Explanation
 from tvm_vnpu.relay import codegen_hook, semantics
 from tvm_vnpu.relay.build_graph import composite_calls, composite_name
+from tvm_vnpu.relay.dataflow import ANOTHER_FUNCTION, NO_DATAFLOW, control_flow
 from tvm_vnpu.relay.names import call_name, source_names
 from tvm_vnpu.relay.partition import Predicate, module_layout, partition_for_vnpu
 from tvm_vnpu.relay.patterns import ROWS, PatternRow
@@ -18,7 +19,10 @@ from tvm_vnpu.relay.region_names import region_functions
 from tvm_vnpu.relay.rewrite import operator_name
 from tvm_vnpu.report.placement import Placement
 
-REGION_REFUSED = "the region that it would be part of does not fit the NPU"
+REGION_REFUSED = (
+    "what it would be part of is refused as a whole: a region that does not fit the NPU, or a match"
+    " whose inside has other readers"
+)
 _QDQ = ("qnn.quantize", "qnn.dequantize")
 
 
@@ -33,14 +37,15 @@ def explain(
     config, chosen = load(npu), semantics.current(rounding)
     mod = partition_for_vnpu(mod, params, npu, rounding=rounding)
     regions = region_functions(mod)
+    order, held = _in_order(mod["main"]), control_flow(mod["main"])
     predicate = Predicate(chosen, config, module_layout(mod))
-    order = _in_order(mod["main"])
-    reasons = _reasons(order, predicate)
+    reasons = dict.fromkeys(order, NO_DATAFLOW.format(held)) if held else _reasons(order, predicate)
     placements: list[Placement] = []
     named: set[str] = set()
     for call in order:
         if isinstance(call.op, tvm.ir.GlobalVar):
-            placements += _on_npu(regions[str(call.op.name_hint)])
+            name = str(call.op.name_hint)
+            placements += _on_npu(regions[name]) if name in regions else [_elsewhere(name)]
             continue
         node = call_name(call)
         if node not in named:
@@ -50,12 +55,12 @@ def explain(
 
 
 def _in_order(function: relay.Function) -> list[relay.Call]:
-    """Return the operator and region calls of a function, operands first."""
+    """Return the calls of operators and functions in a function, operands first."""
     found: list[relay.Call] = []
 
     def visit(expr: relay.Expr) -> None:
-        is_region = isinstance(expr, relay.Call) and isinstance(expr.op, tvm.ir.GlobalVar)
-        if is_region or operator_name(expr):
+        is_call = isinstance(expr, relay.Call) and isinstance(expr.op, tvm.ir.GlobalVar)
+        if is_call or operator_name(expr):
             found.append(expr)
 
     relay.analysis.post_order_visit(function.body, visit)
@@ -70,9 +75,14 @@ def _on_npu(function: relay.Function) -> Iterator[Placement]:
             yield Placement(node, composite, "npu", label, "")
 
 
+def _elsewhere(name: str) -> Placement:
+    return Placement(name, "function", "cpu", "", ANOTHER_FUNCTION)
+
+
 def _on_cpu(call: relay.Call, node: str, reasons: Mapping[relay.Expr, str]) -> Placement:
     operator = operator_name(call)
-    default = LONE_QDQ if operator in _QDQ else NO_PATTERN.format(operator)
+    form = next((row.form for row in ROWS if row.form and operator in row.anchors), "")
+    default = LONE_QDQ if operator in _QDQ else form or NO_PATTERN.format(operator)
     reason = reasons.get(call, default) or (LONE_QDQ if operator in _QDQ else REGION_REFUSED)
     return Placement(node or operator, operator, "cpu", "", reason)
 

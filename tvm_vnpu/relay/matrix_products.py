@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relay
 
-from tvm_vnpu.relay.reader import static_shape
+from tvm_vnpu.relay.reader import known_shape, static_shape
 from tvm_vnpu.relay.rewrite import operator_name
 
 _PRODUCTS = ("nn.dense", "nn.batch_matmul")
@@ -37,11 +37,10 @@ def transposed_constant(old: relay.Call, new: relay.Call) -> relay.Expr:
 
 def sized_product(old: relay.Call, new: relay.Call) -> relay.Expr:
     """Return a dense layer that says how many units it has."""
-    if operator_name(old) != "nn.dense" or old.attrs.units is not None:
+    weight = known_shape(old.args[1]) if operator_name(old) == "nn.dense" else None
+    if weight is None or old.attrs.units is not None:
         return new
-    sized = relay.nn.dense(
-        *new.args, units=static_shape(old)[-1], out_dtype=str(old.attrs.out_dtype)
-    )
+    sized = relay.nn.dense(*new.args, units=weight[0], out_dtype=str(old.attrs.out_dtype))
     return relay.Call(sized.op, sized.args, sized.attrs, sized.type_args, old.span)
 
 
@@ -93,10 +92,12 @@ def _is_reshaped_product(expr: relay.Expr) -> bool:
 
 
 def _keeps_last_axis(old: relay.Call, place: int) -> bool:
-    shape = static_shape(old)
-    if static_shape(old.args[place]) != shape or len(shape) < 2:
+    shape = known_shape(old)
+    if shape is None or known_shape(old.args[place]) != shape or len(shape) < 2:
         return False
-    beside = [static_shape(arg) for i, arg in enumerate(old.args) if i != place]
+    beside = [known_shape(arg) for i, arg in enumerate(old.args) if i != place]
+    if None in beside:
+        return False
     return all(np.prod(other, dtype=np.int64) == 1 or other == shape[-1:] for other in beside)
 
 

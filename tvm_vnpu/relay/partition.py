@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -15,6 +16,7 @@ from runtime_sim.npu import NpuConfig, load
 from tvm_vnpu.relay import codegen_hook, semantics
 from tvm_vnpu.relay.build_graph import composite_name
 from tvm_vnpu.relay.context import Context, NotOneBatch
+from tvm_vnpu.relay.dataflow import NO_DATAFLOW, check_module, control_flow, in_main
 from tvm_vnpu.relay.layouts import DATA_LAYOUTS, NCHW
 from tvm_vnpu.relay.patterns import ROWS, PatternRow
 from tvm_vnpu.relay.prepare import prepare
@@ -23,6 +25,7 @@ from tvm_vnpu.relay.region_names import name_regions, region_functions
 from tvm_vnpu.relay.semantics import Semantics
 from tvm_vnpu.relay.take_back import take_back
 
+_log = logging.getLogger(__name__)
 Check = Callable[[relay.Call], bool]
 Entry = tuple[str, DFPattern, Check]
 
@@ -39,13 +42,19 @@ def partition_for_vnpu(
     `params` are bound as constants. `npu`: a preset, a .toml file or a configuration. `rounding`:
     a semantics profile instead of TVM's own, which takes the rounding and the compute type from
     the requantize configuration in force. `relay.build` then compiles the regions. Raises
-    VnpuError for an unknown NPU or profile.
+    VnpuError for an unknown NPU or profile, and as `prepare` does.
     """
     config, chosen = load(npu), semantics.current(rounding)
+    check_module(mod)
     earlier = region_functions(mod)
     mod = prepare(mod, params)
+    held = control_flow(mod["main"])
+    if held:
+        _log.warning("the model stays on the CPU: %s", NO_DATAFLOW.format(held))
+        return mod
     layout = module_layout(mod)
-    mod = _regions(merge_composites(mod, Predicate(chosen, config, layout)))
+    predicate = Predicate(chosen, config, layout)
+    mod = in_main(mod, lambda own: _regions(merge_composites(own, predicate)))
     mod = take_back(mod, chosen, config, layout)
     attrs = {
         codegen_hook.SEMANTICS_ATTR: chosen.to_text(),
@@ -74,7 +83,8 @@ class Predicate:
                 return reason
         except VnpuError as mismatch:  # a scale that no multiplier has is a reason, too
             return str(mismatch)
-        return "; ".join(text for op in context.operators for text in op.rejections(self.npu))
+        reasons = (text for op in context.operators for text in op.rejections(self.npu))
+        return "; ".join(dict.fromkeys(reasons))
 
     def _converted(self, row: PatternRow, root: relay.Call, whole: bool) -> Context:
         context = Context(Reader(), self.semantics, self.npu, self.layout, whole=whole)

@@ -34,6 +34,11 @@ from tvm_vnpu.relay.ops import (
 )
 
 MAX_CONCAT_INPUTS = 8
+_LAYER = "a layer must have constant biases, if any, and a qnn.requantize after it"
+_AVERAGE = (
+    "an average must be of elements that a cast or a qnn.requantize widens, and be narrowed again"
+)
+_JOINED = f"2 to {MAX_CONCAT_INPUTS} tensors are joined, of constant scales and zero points"
 Converter = Callable[[Context, relay.Call, str], Placed]
 PREFIX = "vnpu."
 
@@ -43,7 +48,7 @@ class PatternRow:
     """One operator: its composite is `vnpu.<name>`; a match reaches down to one of `anchors`.
 
     `folds`: another row has the same operator without what this one takes in before it, so that
-    a refusal is no reason to stay on the CPU.
+    a refusal is no reason to stay on the CPU. `form`: what an anchor must have beside it to match.
     """
 
     name: str
@@ -52,6 +57,7 @@ class PatternRow:
     convert: Converter
     border: bool = False
     folds: bool = False
+    form: str = ""
 
     @property
     def composite(self) -> str:
@@ -196,7 +202,7 @@ _SWAPS = {
 _PRODUCTS = tuple(
     PatternRow(
         name, ("qnn.batch_matmul",), _batch_matmul(swapped),
-        partial(matmul.convert_batch_matmul, swapped=swapped),
+        partial(matmul.convert_batch_matmul, swapped=swapped), form=_LAYER,
     )
     for name, swapped in _SWAPS.items()
 )  # fmt: skip
@@ -212,21 +218,30 @@ ROWS: tuple[PatternRow, ...] = (
         pool.convert_padded_max_pool,
         folds=True,
     ),  # fmt: skip
-    PatternRow("conv2d", ("qnn.conv2d",), _layer("qnn.conv2d"), window.convert_conv2d),
-    PatternRow("dense", ("qnn.dense",), _layer("qnn.dense"), matmul.convert_any_dense),
+    PatternRow("conv2d", ("qnn.conv2d",), _layer("qnn.conv2d"), window.convert_conv2d, form=_LAYER),
+    PatternRow("dense", ("qnn.dense",), _layer("qnn.dense"), matmul.convert_any_dense, form=_LAYER),
     *_PRODUCTS,
     PatternRow(
         "conv2d_transpose",
         ("qnn.conv2d_transpose",),
         _layer("qnn.conv2d_transpose"),
         window_transpose.convert_conv2d_transpose,
+        form=_LAYER,
     ),
     PatternRow("eltwise", (*eltwise.QUANTISED,), _eltwise, eltwise.convert_eltwise),
     PatternRow("max_pool2d", windows.MAXIMA, _max_pool, pool.convert_max_pool),
-    PatternRow("avg_pool2d", (*windows.AVERAGES, "qnn.avg_pool2d"), _average, pool.convert_average),
+    PatternRow(
+        "avg_pool2d",
+        (*windows.AVERAGES, "qnn.avg_pool2d"),
+        _average,
+        pool.convert_average,
+        form=_AVERAGE,
+    ),
     PatternRow("lut", lookup.OPERATORS, _lookup, lookup.convert_lookup),
     PatternRow("softmax", (lookup.SOFTMAX,), _softmax, lookup.convert_softmax),
-    PatternRow("concat", ("qnn.concatenate", "concatenate"), _concat, data.convert_concat),
+    PatternRow(
+        "concat", ("qnn.concatenate", "concatenate"), _concat, data.convert_concat, form=_JOINED
+    ),
     PatternRow("requantize", ("qnn.requantize",), _requantized, data.convert_requantize),
     PatternRow("clip", clamps.OPERATORS, _clip, data.convert_clip),
     PatternRow("comparison", (*eltwise.COMPARED,), _comparison, eltwise.convert_comparison),

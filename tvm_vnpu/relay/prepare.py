@@ -9,7 +9,9 @@ import tvm
 from tvm import relay
 from tvm.relay.build_module import bind_params_by_name
 
+from runtime_sim.errors import VnpuError
 from tvm_vnpu.relay.clip_bounds import limited_clip
+from tvm_vnpu.relay.dataflow import check_module, control_flow, without_lets
 from tvm_vnpu.relay.matrix_products import (
     plain_batch_matmul,
     sized_product,
@@ -27,14 +29,21 @@ def prepare(mod: tvm.IRModule, params: Mapping[str, tvm.nd.NDArray] | None = Non
     """Return the module with parameters bound, simplified, folded, and its Q/DQ as integers.
 
     This is what the CPU build of the same integers is made of. Q/DQ pairs are taken in before
-    constants behind qnn operators are folded, or weights would become float.
+    constants behind qnn operators are folded, or weights would become float. A `main` that is no
+    plain dataflow is bound and typed only. Raises VnpuError for a module without `main`, and for
+    parameters of another type than their variables.
     """
+    check_module(mod)
     mod = tvm.IRModule(mod.functions, mod.type_definitions)
     if params:
+        _check_params(mod["main"], params)
         mod["main"] = bind_params_by_name(mod["main"], dict(params))
+    mod = _run(mod, relay.transform.InferType())
+    if control_flow(mod["main"]):
+        return mod
     with tvm.transform.PassContext(opt_level=3):
         mod = _run(
-            mod, relay.transform.InferType(), relay.transform.SimplifyInference(),
+            without_lets(mod), relay.transform.InferType(), relay.transform.SimplifyInference(),
             relay.transform.FoldConstant(), relay.transform.InferType(),
         )  # fmt: skip
         for rewrite in (plain_batch_matmul, transposed_constant, sized_product, sunk_reshape):
@@ -58,6 +67,22 @@ def to_integers(mod: tvm.IRModule) -> tvm.IRModule:
         _log.warning("TVM cannot turn this model's Q/DQ into integers: %s", error)
         return mod
     return keep_names(mod, rewritten)
+
+
+def _check_params(function: relay.Function, params: Mapping[str, tvm.nd.NDArray]) -> None:
+    """Raise VnpuError for a parameter that is not of its variable's type, where that is known."""
+    for var in function.params:
+        value, kind = params.get(str(var.name_hint)), var.type_annotation
+        if value is None or not isinstance(kind, relay.TensorType):
+            continue
+        sizes = [int(n) if isinstance(n, tvm.tir.IntImm) else None for n in kind.shape]
+        fits = len(sizes) == len(value.shape) and str(kind.dtype) == str(value.dtype)
+        if not fits or any(n not in (None, m) for n, m in zip(sizes, value.shape, strict=True)):
+            raise VnpuError(
+                f"parameter {var.name_hint!r} is not of its variable's type",
+                seen=f"{value.dtype}{tuple(value.shape)}",
+                limit=f"{kind.dtype}{tuple(n if n is not None else '?' for n in sizes)}",
+            )
 
 
 def _run(mod: tvm.IRModule, *passes: tvm.transform.Pass) -> tvm.IRModule:

@@ -13,11 +13,12 @@ import tvm
 from numpy.typing import NDArray
 from tvm import relay
 
+from codegen.arithmetic import INTEGER_LIMITS
 from codegen.graph import QuantParams
 from tvm_vnpu.frontend.errors import Unsupported
 from tvm_vnpu.relay.rewrite import operator_name
 
-INTEGERS = ("int8", "uint8")
+INTEGERS = tuple(INTEGER_LIMITS)
 
 
 class Reader:
@@ -89,6 +90,14 @@ def static_shape(expr: relay.Expr) -> tuple[int, ...]:
     return tuple(int(size) for size in kind.shape)
 
 
+def known_shape(expr: relay.Expr) -> tuple[int, ...] | None:
+    """Return a tensor's shape, or None for a dynamic one and for no tensor."""
+    try:
+        return static_shape(expr)
+    except Unsupported:
+        return None
+
+
 def dtype_of(expr: relay.Expr) -> str:
     """Return a tensor's element type."""
     return str(expr.checked_type.dtype)
@@ -100,3 +109,15 @@ def integer_type(expr: relay.Expr) -> str:
     if dtype not in INTEGERS:
         raise Unsupported("quantised tensors must be int8 or uint8", seen=dtype)
     return dtype
+
+
+def check_zero_points(dtype: str, zero_points: NDArray[np.int64]) -> None:
+    """Raise Unsupported for zero points that a type of INTEGERS does not have."""
+    if dtype not in INTEGERS:
+        return
+    low, high = INTEGER_LIMITS[dtype]
+    outside = zero_points[(zero_points < low) | (zero_points > high)]
+    if outside.size:
+        raise Unsupported(
+            f"zero points must be values of {dtype}", seen=int(outside[0]), limit=f"{low}..{high}"
+        )

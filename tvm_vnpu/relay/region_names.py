@@ -60,5 +60,6 @@ def name_regions(
 
     for variable, function in mod.functions.items():
         if str(variable.name_hint) not in fresh:
-            functions[variable] = rewrite_calls(function, renamed)
+            is_main = variable.name_hint == "main"  # nothing else calls regions
+            functions[variable] = rewrite_calls(function, renamed) if is_main else function
     return relay.transform.InferType()(tvm.IRModule(functions, mod.type_definitions))

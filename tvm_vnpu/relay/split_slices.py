@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from tvm import relay
 
-from tvm_vnpu.frontend.errors import Unsupported
-from tvm_vnpu.relay.reader import INTEGERS, dtype_of, static_shape
+from tvm_vnpu.relay.reader import INTEGERS, dtype_of, known_shape
 from tvm_vnpu.relay.rewrite import operator_name
 
 
@@ -17,9 +16,8 @@ def split_as_slices(old: relay.Call, new: relay.Call) -> relay.Expr:
     """Return the parts of a split of int8 or uint8 of static shape as a tuple of slices."""
     if operator_name(old) != "split" or dtype_of(old.args[0]) not in INTEGERS:
         return new
-    try:
-        shape = static_shape(old.args[0])
-    except Unsupported:
+    shape = known_shape(old.args[0])
+    if shape is None:
         return new
     axis, begin = int(old.attrs.axis) % len(shape), 0
     parts = []

@@ -89,10 +89,13 @@ def _table(
 
 def _softmax_layout(context: Context, call: relay.Call) -> str:
     """Return the layout in which the softmax runs along the channels, as far as there is one."""
-    rank, axis = len(static_shape(call)), int(call.attrs.axis)
+    shape, axis = static_shape(call), int(call.attrs.axis)
+    rank = len(shape)
     axis %= rank
     if rank == 4 and axis in (1, 3):
         return NCHW if axis == 1 else NHWC
+    if any(size > 1 for size in shape[3:-1]):
+        raise Unsupported("a softmax takes four axes: those from the fourth on join", seen=shape)
     if rank == 4 or axis == 0 or axis != rank - 1:
         raise Unsupported(
             "a softmax must run along the channels: the last axis, or axis 1 of 4",

@@ -145,7 +145,7 @@ def pad_value(reader: Reader, root: relay.Call) -> int:
     """Return the raw integer that an nn.pad pads with; Unsupported if it is computed or none."""
     data = reader.require_constant(root.args[1], "the value of padding")
     value = float(data.reshape(-1)[0])
-    if data.size != 1 or value != int(value):
+    if data.size != 1 or not value.is_integer():
         raise Unsupported("padding must have one integer value", seen=data.tolist())
     return int(value)
 

@@ -64,10 +64,10 @@ def read_requantize(context: Context, call: tvm.relay.Call, channel_axis: int) -
     """
     reader = context.reader
     scale, zero_point = reader.scales(call.args[1]), reader.zero_points(call.args[2])
-    rank = len(static_shape(call))
-    axis = int(call.attrs.axis) % rank
-    if max(scale.size, zero_point.size) > 1 and axis != channel_axis:
-        raise Unsupported("scales must run along the channels", seen=f"axis {axis}")
+    if max(scale.size, zero_point.size) > 1:
+        axis = int(call.attrs.axis) % len(static_shape(call))
+        if axis != channel_axis:
+            raise Unsupported("scales must run along the channels", seen=f"axis {axis}")
     return Requantize(
         call, scale, zero_point, reader.quant(call.args[3], call.args[4]), integer_type(call),
         context.semantics.of(call.attrs),

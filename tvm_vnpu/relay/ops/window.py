@@ -29,7 +29,7 @@ from tvm_vnpu.relay.ops.requantizing import (
     wrapped,
 )
 from tvm_vnpu.relay.ops.windows import pads
-from tvm_vnpu.relay.reader import dtype_of, integer_type, static_shape
+from tvm_vnpu.relay.reader import check_zero_points, dtype_of, integer_type, static_shape
 
 PRODUCTS = ("qnn.dense", "qnn.batch_matmul")
 BIAS_OPERATORS = ("nn.bias_add", "add")
@@ -94,6 +94,7 @@ def _bias(
     reader, rank = context.reader, len(static_shape(call))
     index = 1 if reader.constant(call.args[1]) is not None else 0
     data = reader.require_constant(call.args[index], "the bias")
+    clamps.check_same_shape(reader, call.args[1 - index], call)
     if str(call.op.name) == "nn.bias_add":
         if int(call.attrs.axis) % rank != axis:
             raise Unsupported("the bias must run along the channels", seen=int(call.attrs.axis))
@@ -113,6 +114,7 @@ def layer_fields(
     zero_points = reader.zero_points(w_zp)
     if zero_points.size not in (1, len(weight)):
         raise Unsupported("weight zero points must be one, or one per output channel")
+    check_zero_points(integer_type(reader.value(m.call.args[1])), zero_points)
     context.shape(data)
     x = context.activation(data, quant, layout)
     bias = m.bias - m.requantize.in_zero_point
