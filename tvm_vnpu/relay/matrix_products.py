@@ -96,9 +96,10 @@ def _keeps_last_axis(old: relay.Call, place: int) -> bool:
     if shape is None or known_shape(old.args[place]) != shape or len(shape) < 2:
         return False
     beside = [known_shape(arg) for i, arg in enumerate(old.args) if i != place]
-    if None in beside:
-        return False
-    return all(np.prod(other, dtype=np.int64) == 1 or other == shape[-1:] for other in beside)
+    return all(
+        other is not None and (np.prod(other, dtype=np.int64) == 1 or other == shape[-1:])
+        for other in beside
+    )
 
 
 def _order(call: relay.Call, rank: int) -> list[int]:
