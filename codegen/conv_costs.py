@@ -190,8 +190,35 @@ class ConvCosting:
         total, first = self._passes()
         pixels = self._pixels()
         steps = self.counts["row"] * self.counts["col"] * self.counts["channel"]
-        all_tiles = self.out.total(pixels) * total + fill * steps * self.counts["depth"]
-        return all_tiles, self.out.of_end(0, pixels) * first + fill * self.counts["depth"]
+        all_tiles = self.out.total(pixels) * total
+        first_tile = self.out.of_end(0, pixels) * first
+        if not self.shape.depthwise:
+            swapped = self.s["micro_kernel"] == "pixel_stationary"
+            all_swapped, first_swapped = self._with_pixels_stationary()
+            all_tiles = np.where(swapped, all_swapped, all_tiles)
+            first_tile = np.where(swapped, first_swapped, first_tile)
+        depths = self.counts["depth"]
+        return all_tiles + fill * steps * depths, first_tile + fill * depths
+
+    def _with_pixels_stationary(self) -> tuple[Floats, Floats]:
+        """Return the array's cycles of all tiles and of the first one where pixels stay in it."""
+        npu, channel = self.npu, self.channel
+        streamed = [[max(b - a, npu.array_rows) for a, b in w] for w in channel.windows]
+        total = np.array([sum(tiling) for tiling in streamed], np.int64)[channel.of]
+        first = np.array([tiling[0] for tiling in streamed], np.int64)[channel.of]
+        passes = self.shape.taps * self._depth_blocks()
+
+        def blocks(pixels: Ints) -> Ints:
+            return -(-pixels // npu.array_cols)
+
+        all_tiles = self.out.total(blocks) * total * passes
+        return all_tiles, self.out.of_end(0, blocks) * first * passes
+
+    def _depth_blocks(self) -> Ints:
+        """Return the blocks of array rows that the input channels of a tap fill."""
+        rows = self.npu.array_rows
+        blocks_of = [sum(-(-(b - a) // rows) for a, b in w) for w in self.depth.windows]
+        return np.array(blocks_of, np.int64)[self.depth.of]
 
     def _pixels(self) -> Measure:
         """Return what a pass over a tile of pixels costs the array."""
@@ -212,11 +239,8 @@ class ConvCosting:
         first = np.array([tiling[0] for tiling in blocks_of], np.int64)[self.channel.of]
         if shape.depthwise:
             return columns, first
-        inner = np.array(
-            [sum(-(-(b - a) // npu.array_rows) for a, b in w) for w in self.depth.windows], np.int64
-        )[self.depth.of]
         dense = -(-shape.depth // npu.array_rows)
-        per_column = np.where(packed, dense, shape.taps * inner)
+        per_column = np.where(packed, dense, shape.taps * self._depth_blocks())
         return columns * per_column, first * per_column
 
     def _vector(self) -> tuple[Floats, Floats]:

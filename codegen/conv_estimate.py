@@ -192,12 +192,17 @@ def _command_cycles(
         columns = math.ceil(shape.target.channels / at.channel_tiles / npu.array_cols)
         rate = npu.array_rows * npu.depthwise_rate
         return columns * math.ceil(pixels * shape.taps / rate) + fill
-    blocks = math.ceil(shape.group_out / npu.array_cols) / -(-shape.group_out // s.tile_oc)
+    tiles = -(-shape.group_out // s.tile_oc)
+    blocks = math.ceil(shape.group_out / npu.array_cols) / tiles
+    streamed: float = max(pixels, npu.array_rows)
+    if s.micro_kernel == "pixel_stationary":
+        blocks = math.ceil(pixels / npu.array_cols)
+        streamed = max(shape.group_out / tiles, npu.array_rows)
     if s.micro_kernel == "packed_taps":
         passes = math.ceil(shape.depth / npu.array_rows)
     else:
         passes = shape.taps * math.ceil(s.tile_ic / npu.array_rows)
-    return (blocks * passes * max(pixels, npu.array_rows) + fill) * at.depth_tiles
+    return (blocks * passes * streamed + fill) * at.depth_tiles
 
 
 def _controller_cycles(s: Schedule, at: ConvLayout, loads: float) -> float:

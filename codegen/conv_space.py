@@ -45,7 +45,10 @@ def knobs(shape: ConvShape, npu: NpuConfig) -> tuple[Knob, ...]:
 
 def micro_kernels(shape: ConvShape, npu: NpuConfig) -> tuple[str, ...]:
     """Return the micro-kernels that can compute a convolution."""
-    return ("implicit_gemm", *(("packed_taps",) if shape.packs_taps(npu.array_rows) else ()))
+    if shape.depthwise:
+        return ("implicit_gemm",)
+    packed = ("packed_taps",) if shape.packs_taps(npu.array_rows) else ()
+    return ("implicit_gemm", *packed, "pixel_stationary")
 
 
 # --- tile sizes -----------------------------------------------------------------------------------

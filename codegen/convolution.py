@@ -73,5 +73,6 @@ class ConvKernel:
         return instr(
             "CONV", wait=wait, post=post, oc=step.out.chans.size,
             packed=int(self.s.micro_kernel == "packed_taps"),
+            stationary=int(self.s.micro_kernel == "pixel_stationary"),
             accumulate=less(0, step.index["depth"]), **fields,
         )  # fmt: skip

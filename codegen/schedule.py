@@ -22,7 +22,7 @@ RANGES: Mapping[str, range | tuple[str, ...]] = MappingProxyType(
         "weights": ("resident", "stream"),
         **dict.fromkeys(("in_buffers", "weight_buffers", "out_buffers", "acc_buffers"), _COUNTS),
         "prefetch": range(MAX_PREFETCH + 1),
-        "micro_kernel": ("implicit_gemm", "packed_taps"),
+        "micro_kernel": ("implicit_gemm", "packed_taps", "pixel_stationary"),
         "unroll": range(1, 65),
     }
 )
@@ -44,8 +44,9 @@ class Schedule:
     (`reload`) or stay in a ring of rows (`keep`). order: the loops, outermost first (see
     `conv_steps.LOOPS`). weights: `resident` (loaded once) or `stream` (loaded again as the loops
     ask). *_buffers: rotating buffers. prefetch: how many steps ahead loads are issued, where there
-    are buffers for it. micro_kernel: `implicit_gemm`, or `packed_taps` (kernel taps share the
-    array's rows). unroll: copies of the step loop's body.
+    are buffers for it. micro_kernel: `implicit_gemm`, `packed_taps` (kernel taps share the array's
+    rows) or `pixel_stationary` (pixels stay in the array, weights stream). unroll: copies of the
+    step loop's body.
     """
 
     tile_h: int = 1

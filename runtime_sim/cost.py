@@ -35,13 +35,18 @@ def store(f: Fields, config: NpuConfig) -> Column:
 
 
 def conv(f: Fields, config: NpuConfig) -> Column:
-    """Return weight passes times max(pixels, rows), plus filling and draining the array."""
+    """Return passes times what streams through, at least rows, plus filling and draining.
+
+    Of pixels and output channels one fills the array's columns, a block a pass; the other streams.
+    """
     taps = f["kh"] * f["kw"]
     spread = taps * ceil_divide(f["ic"], config.array_rows)
     dense = ceil_divide(taps * f["ic"], config.array_rows)
-    passes = ceil_divide(f["oc"], config.array_cols) * np.where(f["packed"] == 1, dense, spread)
-    pixels = np.maximum(f["out_h"] * f["out_w"], config.array_rows)
-    return passes * pixels + _fill_and_drain(config)
+    passes = np.where(f["packed"] == 1, dense, spread)
+    pixels, channels, swapped = f["out_h"] * f["out_w"], f["oc"], f["stationary"] == 1
+    blocks = ceil_divide(np.where(swapped, pixels, channels), config.array_cols)
+    streamed = np.maximum(np.where(swapped, channels, pixels), config.array_rows)
+    return blocks * passes * streamed + _fill_and_drain(config)
 
 
 def dwconv(f: Fields, config: NpuConfig) -> Column:

@@ -80,13 +80,15 @@ class Conv2D(WindowOperator):
         return reference.convolve(x, w, rows, cols, self.groups)
 
     def array_cycles(self, npu: NpuConfig) -> int:
-        """Return the array's passes over all pixels, without fill and drain."""
+        """Return the array's passes with the better operand in it, without fill and drain."""
         shape = self.shape()
-        pixels = max(shape.rows.out * shape.cols.out, npu.array_rows)
-        passes = shape.taps * -(-shape.group_in // npu.array_rows)
-        if shape.group_in * 2 <= npu.array_rows:
-            passes = -(-shape.depth // npu.array_rows)
-        return shape.groups * -(-shape.group_out // npu.array_cols) * passes * pixels
+        pixels, channels = shape.rows.out * shape.cols.out, shape.group_out
+        passes = least_passes = shape.taps * -(-shape.group_in // npu.array_rows)
+        if shape.packs_taps(npu.array_rows):
+            least_passes = -(-shape.depth // npu.array_rows)
+        of_weights = least_passes * -(-channels // npu.array_cols) * max(pixels, npu.array_rows)
+        of_pixels = passes * -(-pixels // npu.array_cols) * max(channels, npu.array_rows)
+        return shape.groups * min(of_weights, of_pixels)
 
     def pack_weights(self, schedule: Schedule, npu: NpuConfig) -> NDArray[np.generic]:
         """Return the weights in the order the array reads them, one piece per (channel, depth)."""

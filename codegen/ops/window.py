@@ -55,7 +55,7 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def array_cycles(self, npu: NpuConfig) -> int:
-        """Return the array's passes over all pixels, without fill and drain."""
+        """Return the array's cycles with its best micro-kernel, without fill and drain."""
 
     @abstractmethod
     def pack_weights(self, schedule: Schedule, npu: NpuConfig) -> NDArray[np.generic]:

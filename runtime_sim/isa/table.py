@@ -129,11 +129,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             extent("ic", "input channels of this command"),
             extent("oc", "output channels of this command"),
             Field("packed", 1, "1: taps are packed into array rows; needs ic <= array rows / 2"),
+            Field("stationary", 1, "0: weights stay in the array, pixels stream; 1: the reverse"),
         ),
         "Convolve a tile: ACC[y,x,o] (+)= sum over taps and ic of (a - in_zp) * (w - w_zp[o]). "
         "Weights are packed as blocks of array-columns output channels, each [kh][kw][ic][block].",
-        "ceil(oc / cols) * passes * max(out_h*out_w, rows) + rows + cols - 2; passes = kh * kw * "
-        "ceil(ic / rows), or ceil(kh * kw * ic / rows) when packed",
+        "ceil(oc / cols) * passes * max(out_h*out_w, rows) + rows + cols - 2, or where stationary "
+        "= 1 ceil(out_h*out_w / cols) * passes * max(oc, rows) + rows + cols - 2; passes = kh * kw "
+        "* ceil(ic / rows), or ceil(kh * kw * ic / rows) when packed",
     ),
     Instruction(
         "DWCONV",

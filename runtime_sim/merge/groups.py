@@ -19,7 +19,10 @@ from runtime_sim.views import CONSTANTS, DRAM
 Hull = tuple[int, int, int]
 """(memory, first byte, last byte + 1)."""
 
-_EXTENTS = ("h", "w", "c", "in_h", "in_w", "out_h", "out_w", "oc", "pad_top", "pad_left", "packed")
+_EXTENTS = (
+    "h", "w", "c", "in_h", "in_w", "out_h", "out_w", "oc", "pad_top", "pad_left",
+    "packed", "stationary",
+)  # fmt: skip
 _PLACES = ("_addr", "_stride", "_ring_rows", "_ring_start", "params", "issue", "wait", "post")
 
 

@@ -150,6 +150,7 @@ EXPECTED = [
     *(f"{way} {form}" for way in ("from", "to") for form in
       ("float32 NHWC", "float32 NCHW", "int8 NHWC", "int8 NCHW", "uint8 NHWC", "uint8 NCHW")),
     "clamp True", "clamp False", "grouped True", "depth tiles True", "packed_taps",
+    "pixel_stationary",
     *(f"multiplier {m}" for m in (1, 2, 3, 4)),
     *(f"product {a} {b}" for a in (True, False) for b in (True, False)),
     *(f"product {what} {flag}" for what in ("depth tiles", "one a", "one b")

@@ -77,8 +77,15 @@ def types_do_not_read_it(name: str, f: Fields, g: Fields) -> bool:
 
 
 def same_passes(name: str, f: Fields, g: Fields) -> bool:
-    """Packing changes only the number of passes, which is the same here."""
-    return name == "packed"
+    """What is packed and what stays in the array changes only the cycles: here they are equal."""
+    return name in ("packed", "stationary")
+
+
+def same_bytes_filled(name: str, f: Fields, g: Fields) -> bool:
+    """FILL writes one value to the same bytes in another order: a ring that it fills whole."""
+    if "value" not in f or name == "value":
+        return False
+    return set(_places(f)[-1]) == set(_places(g)[-1])
 
 
 def one_channel(name: str, f: Fields, g: Fields) -> bool:
@@ -118,6 +125,7 @@ REASONS: tuple[Reason, ...] = (
     mode_does_not_read_it,
     types_do_not_read_it,
     same_passes,
+    same_bytes_filled,
     one_channel,
     share_of_one_channel,
     no_window_has_elements,

@@ -43,6 +43,10 @@ def test_every_row_has_a_cost() -> None:
         ({"oc": 33}, 3 * 16 + 30),
         ({"kh": 3, "kw": 3, "ic": 3}, 9 * 16 + 30),
         ({"kh": 3, "kw": 3, "ic": 3, "packed": 1}, 2 * 16 + 30),
+        ({"out_h": 5, "out_w": 5, "stationary": 1}, 2 * 16 + 30),
+        ({"out_h": 5, "out_w": 5, "oc": 24, "stationary": 1}, 2 * 24 + 30),
+        ({"kh": 3, "kw": 3, "ic": 17, "oc": 24, "stationary": 1}, 18 * 24 + 30),
+        ({"kh": 3, "kw": 3, "ic": 3, "packed": 1, "stationary": 1}, 2 * 16 + 30),
     ],
 )
 def test_convolution_cost(fields: dict[str, int], expected: int) -> None:

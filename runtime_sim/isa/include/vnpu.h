@@ -230,6 +230,7 @@ static inline void vnpu_store(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x02); }
 #define VNPU_CONV_ic VNPU_REGISTER(0x10, 31, 8, 16, 16, 0)
 #define VNPU_CONV_oc VNPU_REGISTER(0x10, 32, 8, 32, 16, 0)
 #define VNPU_CONV_packed VNPU_REGISTER(0x10, 33, 8, 48, 1, 0)
+#define VNPU_CONV_stationary VNPU_REGISTER(0x10, 34, 8, 49, 1, 0)
 static inline void vnpu_conv(vnpu_t *vnpu) { vnpu_issue(vnpu, 0x10); }
 
 /* DWCONV (MX): Convolve each channel with its own filters: output channel o reads channel o / mult. Weights are [kh][kw][c * mult]. */

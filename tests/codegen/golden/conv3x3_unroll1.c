@@ -22,7 +22,7 @@ static void conv3x3(vnpu_t *vnpu, const struct conv3x3_args *a)
     SET(CONV, dh, 1); SET(CONV, dw, 1); SET(CONV, pad_top, 0); SET(CONV, pad_left, 1);
     SET(CONV, pad_value, 0); SET(CONV, in_zp, a->zp); SET(CONV, w_zp, 0); SET(CONV, w_zp_vector, 0);
     SET(CONV, w_zp_addr, 0); SET(CONV, acc_stride, 0); SET(CONV, ic, 1); SET(CONV, oc, 16);
-    SET(CONV, packed, 1);
+    SET(CONV, packed, 1); SET(CONV, stationary, 0);
     SET(REQUANT, wait, vnpu_shl(2, a->sem)); SET(REQUANT, post, vnpu_shl(4, a->sem));
     SET(REQUANT, acc_stride, 0); SET(REQUANT, h, 1); SET(REQUANT, w, 28); SET(REQUANT, c, 16);
     SET(REQUANT, out_row_stride, 1344); SET(REQUANT, out_pixel_stride, 48);
