@@ -16,7 +16,7 @@ from codegen.conv_plan import ConvShape
 from codegen.conv_space import (
     canonical,
     channel_tiles,
-    depth_tiles,
+    depth_halvings,
     equal_parts,
     halvings,
     is_legal,
@@ -69,7 +69,7 @@ def _variants(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Sche
             if s.halo == "keep" and is_legal(shape, s, npu)
         )
     if shape.taps * shape.group_in * npu.array_cols * 2 > npu.spm_bytes // 4:
-        sliced = (replace(base, tile_ic=t, weights="stream") for t in depth_tiles(shape, npu))
+        sliced = (replace(base, tile_ic=t, weights="stream") for t in depth_halvings(shape, npu))
         yield from (s for s in sliced if is_legal(shape, s, npu))
 
 

@@ -15,7 +15,7 @@ from runtime_sim.npu import NpuConfig
 MAX_RESIDENT_PIECES = 200
 MAX_ACC_TILES = 255
 """Semaphores count to 255: so many sums may wait for their requantisation."""
-MAX_SPATIAL_SIZES = 12
+MAX_DEPTH_PARTS = 8
 RING_MAX = 16383
 
 
@@ -24,7 +24,7 @@ def knobs(shape: ConvShape, npu: NpuConfig) -> tuple[Knob, ...]:
     """Return the knobs of a convolution kernel, each with its least effect first."""
     shape = shape.thinned()
     return (
-        Knob("tile_h", tuple(_spread(equal_parts(shape.rows.out), MAX_SPATIAL_SIZES))),
+        Knob("tile_h", tuple(equal_parts(shape.rows.out))),
         Knob("tile_w", tuple(halvings(shape.cols.out))),
         Knob("first_tile_h", (0, *(size for size in (1, 2, 4, 8) if size < shape.rows.out))),
         Knob("tile_oc", tuple(reversed(channel_tiles(shape, npu)))),
@@ -55,9 +55,20 @@ def micro_kernels(shape: ConvShape, npu: NpuConfig) -> tuple[str, ...]:
 
 
 def depth_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
-    """Return input-channel tiles, largest first: multiples of the array's rows, and not all."""
+    """Return input-channel tiles, largest first: multiples of the array's rows, and not all.
+
+    Some cut the channels into equal parts, others are powers of two of those rows.
+    """
     if shape.depthwise:
         return []
+    blocks = equal_parts(-(-shape.group_in // npu.array_rows))
+    parts = {part * npu.array_rows for part in _spread(blocks, MAX_DEPTH_PARTS)}
+    tiles = parts | set(depth_halvings(shape, npu))
+    return sorted((tile for tile in tiles if tile < shape.group_in), reverse=True)
+
+
+def depth_halvings(shape: ConvShape, npu: NpuConfig) -> list[int]:
+    """Return the three largest input-channel tiles that are powers of two of the array's rows."""
     tiles, tile = [], npu.array_rows
     while tile < shape.group_in:
         tiles.append(tile)

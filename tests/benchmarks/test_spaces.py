@@ -1,0 +1,53 @@
+"""The spaces of real layers are large: how many distinct schedules a convolution has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.optimum import layers_of
+from codegen.ops.window import WindowOperator
+from codegen.space import Space
+from runtime_sim.npu import load
+
+LEAST = 20_000
+DOUBT = 1e-4
+"""How likely the draws of a space of fewer than LEAST points may be to look as they do."""
+
+
+def test_every_convolution_of_the_networks_has_many_schedules() -> None:
+    layers = [layer.operator for layer in layers_of(load("vnpu-256"), 1)]
+    spaces = [op.space(load("vnpu-256")) for op in layers if isinstance(op, WindowOperator)]
+    assert len(spaces) > 30
+    for space in spaces:
+        assert _doubt(space) < DOUBT, space.operator.describe()
+
+
+def _doubt(space: Space) -> float:
+    """Return the probability of as many hits as drawn, or more, where LEAST points are distinct.
+
+    Points of unrolled loops are left out: those would have to be lowered.
+    """
+    sizes = [1 if knob.name == "unroll" else len(knob.values) for knob in space.knobs]
+    size = int(np.prod(sizes))
+    draws = 250 if size > 100 * LEAST else 4000
+    rng = np.random.default_rng(1)
+    points = (tuple(point.tolist()) for point in rng.integers(0, sizes, (draws, len(sizes))))
+    hits = sum(
+        space.is_legal(point) and space.point_of(space.schedule(point)) == point for point in points
+    )
+    return _at_least(hits, draws, LEAST / size)
+
+
+def _at_least(hits: int, draws: int, share: float) -> float:
+    """Return the probability that `hits` draws or more succeed, each with probability `share`."""
+    chance, fewer = (1 - share) ** draws, 0.0
+    for k in range(hits):
+        fewer += chance
+        chance *= (draws - k) / (k + 1) * share / (1 - share)
+    return 1 - fewer
+
+
+def test_the_probability_of_many_hits() -> None:
+    assert _at_least(0, 3, 0.25) == 1
+    assert _at_least(1, 3, 0.25) == 1 - 0.75**3
+    assert abs(_at_least(3, 3, 0.25) - 0.25**3) < 1e-12
