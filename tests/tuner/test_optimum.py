@@ -6,21 +6,41 @@ from itertools import islice
 
 import pytest
 
+from codegen import conv_space
 from codegen.bounds import lower_bounds
+from codegen.conv_plan import ConvShape
 from codegen.measure import cycles_of
 from codegen.ops import operators
 from codegen.ops.base import Operator
 from codegen.schedule import Schedule
+from codegen.space import Knob
 from runtime_sim.npu import NpuConfig
 from tests.codegen.drawn import NPUS, TINY, source_of
 from tvm_vnpu.tuner import optimum
 from tvm_vnpu.tuner.optimum import find_optimum
 
 FEWEST, MOST = 30, 400
+KEPT = {
+    "tile_h": 2, "tile_w": 2, "first_tile_h": 1, "tile_oc": 2, "tile_ic": 2, "load_tiles": 2,
+    "in_buffers": 2, "weight_buffers": 2, "out_buffers": 1, "acc_buffers": 1, "prefetch": 2,
+    "unroll": 1,
+}  # fmt: skip
+"""How many values of its knobs a convolution keeps here: whole spaces are too large to measure."""
+
+
+@pytest.fixture(autouse=True)
+def few_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Narrow the spaces of convolutions."""
+    whole = conv_space.knobs
+
+    def knobs(shape: ConvShape, npu: NpuConfig) -> tuple[Knob, ...]:
+        return tuple(Knob(k.name, k.values[: KEPT.get(k.name)]) for k in whole(shape, npu))
+
+    monkeypatch.setattr(conv_space, "knobs", knobs)
 
 
 def small(kind: str, npu: NpuConfig, seed: int) -> tuple[Operator, list[Schedule]]:
-    """Return an operator with few schedules, and all of them."""
+    """Return an operator with few schedules, and all of them: the search starts from defaults."""
     source = source_of((seed, 3))
     for _ in range(500):
         operator = operators()[kind].draw(source).parts()[0]
@@ -30,7 +50,10 @@ def small(kind: str, npu: NpuConfig, seed: int) -> tuple[Operator, list[Schedule
         space = operator.space(npu)
         points = list(islice(space.points(), MOST + 1))
         if FEWEST <= len(points) <= MOST:
-            return operator, [space.schedule(point) for point in points]
+            listed = [space.schedule(point) for point in points]
+            starts = operator.schedules(npu)[: optimum.STARTS]
+            settled = [operator.canonical(schedule, npu) for schedule in starts]
+            return operator, list(dict.fromkeys([*listed, *settled]))
     raise AssertionError(f"no small {kind} is drawn")
 
 
