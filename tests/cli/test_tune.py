@@ -147,13 +147,18 @@ def test_a_log_of_another_isa_version(
     assert vnpu.error("compile", model, "-o", tmp_path / "dir", "--tune-log", path) == line
 
 
+def _heed_interrupts() -> None:
+    """Undo what a shell does to its background jobs, this test among them: they ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupt_keeps_everything(model: Path, tmp_path: Path, repository: Path) -> None:
     log = tmp_path / "log"
     command = [sys.executable, "-m", "tvm_vnpu", "tune", str(model), "-o", str(log),
                "--trials", "100000", "--tuner", "random", "--jobs", "2"]  # fmt: skip
     with subprocess.Popen(
         command, cwd=repository, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=_heed_interrupts,
     ) as process:  # fmt: skip
         while not log.exists() or log.read_bytes().count(b"\n") < 40:
             assert process.poll() is None
