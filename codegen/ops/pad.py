@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ from codegen.arithmetic import INTEGER_LIMITS
 from codegen.borders import border_of, convert, identity_scalars, tile_strides
 from codegen.expr import Expr, ExprLike, as_expr, less, maximum, param
 from codegen.kernel import Guard, Node, instr
-from codegen.ops.base import Constraint, Operator
+from codegen.ops.base import Constraint, Operator, Work
 from codegen.ops.constraints import channels_last, extents, integer_types, same_scale
 from codegen.ops.draw import CaseSource
 from codegen.ops.vector import VectorOperator, span_sizes
@@ -77,6 +78,11 @@ class Pad(VectorOperator):
     def passes(self) -> int:
         """Return vector passes per output element: one fills, one moves."""
         return 2
+
+    def work(self, npu: NpuConfig) -> Work:
+        """Return the elements that are filled and those that are moved, and bytes in bursts."""
+        filled, moved = (math.prod(t.hwc) for t in (self.outputs[0], self.inputs[0]))
+        return replace(VectorOperator.work(self, npu), vector_elements=filled + moved)
 
     def describe(self) -> str:
         """Return the padding before and after each axis, and the value."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.optimum import layers_of
+from benchmarks.networks import mobilenet_v2, resnet18
+from benchmarks.tuner_layers import network_tasks
 from codegen.ops.window import WindowOperator
 from codegen.space import Space
 from runtime_sim.npu import load
@@ -15,8 +16,10 @@ DOUBT = 1e-4
 
 
 def test_every_convolution_of_the_networks_has_many_schedules() -> None:
-    layers = [layer.operator for layer in layers_of(load("vnpu-256"), 1)]
-    spaces = [op.space(load("vnpu-256")) for op in layers if isinstance(op, WindowOperator)]
+    npu = load("vnpu-256")
+    tasks = [*network_tasks(resnet18, npu.name), *network_tasks(mobilenet_v2, npu.name)]
+    layers = [task.operator for task in tasks]
+    spaces = [op.space(npu) for op in layers if isinstance(op, WindowOperator)]
     assert len(spaces) > 30
     for space in spaces:
         assert _doubt(space) < DOUBT, space.operator.describe()
