@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.kernel import Kernel
-from codegen.ops.base import Constraint, Operator, Work
+from codegen.ops.base import Constraint, Operator
 from codegen.ops.constraints import (
     channels_last,
     extents,
@@ -19,8 +18,8 @@ from codegen.ops.constraints import (
 )
 from codegen.ops.convert import Convert, rescale_reference, rescale_values
 from codegen.ops.draw import CONVERTIBLE_MODES, CaseSource
+from codegen.ops.made_of_parts import MadeOfParts
 from codegen.quantization import real_scale
-from codegen.schedule import Schedule, ScheduleError
 from runtime_sim.isa.fields import Rounding
 from runtime_sim.npu import NpuConfig
 
@@ -40,7 +39,7 @@ def _shapes(operator: Operator, npu: NpuConfig) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Concat(Operator):
+class Concat(MadeOfParts):
     """y = concat(rescale(x0), rescale(x1), ...) along `axis` of (H, W, C).
 
     `values[i]` are the CONVERT scalars of input i, see `codegen.ops.convert.rescale_values`.
@@ -51,6 +50,7 @@ class Concat(Operator):
     values: tuple[tuple[int, ...], ...]
 
     kind: ClassVar[str] = "concat"
+    noun: ClassVar[str] = "a concatenation"
     constraints: ClassVar[tuple[Constraint, ...]] = (
         integer_types, channels_last, extents, _shapes, rounding_defined, rounding_available,
     )  # fmt: skip
@@ -93,31 +93,9 @@ class Concat(Operator):
             place[self.axis] += tensor.hwc[self.axis]
         return tuple(parts)
 
-    def signature(self) -> tuple[object, ...]:
-        """Return the parts' signatures."""
-        return (self.kind, *(part.signature() for part in self.parts()))
-
     def describe(self) -> str:
         """Return the axis."""
         return f"axis {'HWC'[self.axis]}"
-
-    def schedules(self, npu: NpuConfig) -> list[Schedule]:
-        """Return each part's best schedule; nothing if one has none."""
-        found = [part.schedules(npu) for part in self.parts()]
-        return [schedules[0] for schedules in found] if all(found) else []
-
-    def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
-        """Refuse: only the parts have kernels."""
-        del schedule, npu
-        raise ScheduleError(f"{self.name}: a concatenation has no kernel of its own")
-
-    def work(self, npu: NpuConfig) -> Work:
-        """Return the sum of the parts' bounds."""
-        works = [part.work(npu) for part in self.parts()]
-        return Work(
-            vector_elements=sum(work.vector_elements for work in works),
-            dram_bytes=sum(work.dram_bytes for work in works),
-        )
 
     def reference(self, *inputs: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return the rescaled inputs, joined."""

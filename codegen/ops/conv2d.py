@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codegen import reference
-from codegen.borders import border_of
 from codegen.conv_plan import ConvShape
 from codegen.ops.base import Constraint
 from codegen.ops.draw import CaseSource
@@ -22,7 +21,6 @@ from codegen.ops.window import (
 from codegen.ops.window_constraints import CONSTRAINTS
 from codegen.reference import Slide
 from codegen.schedule import Schedule
-from codegen.tiles import Axis
 from runtime_sim.npu import NpuConfig
 
 
@@ -56,22 +54,7 @@ class Conv2D(WindowOperator):
 
     def shape(self) -> ConvShape:
         """Return what the kernel's code depends on."""
-        source, target = border_of(self.inputs[0]), border_of(self.outputs[0])
-        _, kernel_h, kernel_w, _ = self.weight.shape
-        (sh, sw), (top, left), (dh, dw) = self.strides, self.padding, self.dilation
-        return ConvShape(
-            source=source,
-            target=target,
-            rows=Axis(source.height, target.height, kernel_h, sh, dh, top),
-            cols=Axis(source.width, target.width, kernel_w, sw, dw, left),
-            groups=self.groups,
-            mult=0,
-            a_type=self.a_type,
-            w_type=self.weight.dtype.name,
-            out_type=self.requant.dtype,
-            vector_zero_points=len(np.unique(self.weight_zero_point)) > 1,
-            rounding=int(self.requant.scaling.rounding),
-        )
+        return self.sliding(self.strides, self.padding, self.dilation, self.groups)
 
     def sums(
         self, x: NDArray[np.int64], w: NDArray[np.int64], rows: Slide, cols: Slide

@@ -18,8 +18,7 @@ from codegen import reference
 from codegen.arithmetic import INTEGER_LIMITS
 from codegen.borders import border_of
 from codegen.conv_plan import ConvShape
-from codegen.kernel import Kernel
-from codegen.ops.base import Constraint, Operator, Work
+from codegen.ops.base import Constraint, Operator
 from codegen.ops.constraints import (
     WINDOW_MAX,
     channels_last,
@@ -29,11 +28,11 @@ from codegen.ops.constraints import (
 from codegen.ops.conv2d import Conv2D
 from codegen.ops.depthwise import DepthwiseConv2D
 from codegen.ops.draw import CaseSource
+from codegen.ops.made_of_parts import MadeOfParts
 from codegen.ops.window import WindowOperator, calibrated, draw_weights
 from codegen.ops.window_constraints import CONSTRAINTS
 from codegen.reference import Slide
-from codegen.schedule import Schedule, ScheduleError
-from codegen.space import Knob
+from codegen.schedule import Schedule
 from codegen.tiles import Axis
 from runtime_sim.npu import NpuConfig
 
@@ -88,31 +87,10 @@ def phases(axis: Axis) -> tuple[Phase, ...]:
     return tuple(found)
 
 
-def _placed(operator: Conv2D, shape: ConvShape, place: tuple[Phase, Phase]) -> ConvShape:
-    """Return a part's shape: it sees its rows and columns of the result only."""
-    rows, cols = place
-    return replace(
-        shape,
-        target=replace(border_of(operator.outputs[0]), step=(rows.step, cols.step)),
-        rows=replace(shape.rows, out=rows.out),
-        cols=replace(shape.cols, out=cols.out),
-    )
+class _PhaseOperator(Conv2D):
+    """A convolution that makes one phase of the result; `place`: its rows and columns."""
 
-
-def _filled(place: tuple[Phase, Phase]) -> tuple[slice, slice, slice]:
-    """Return the elements of an output that a phase makes."""
-    rows, cols = (slice(p.start, p.start + (p.out - 1) * p.step + 1, p.step) for p in place)
-    return rows, cols, slice(None)
-
-
-def _offset(operator: Operator, place: tuple[Phase, Phase]) -> int:
-    border = border_of(operator.outputs[0])
-    return place[0].start * border.row_pitch + place[1].start * border.pixel_pitch
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ConvPhase(Conv2D):
-    """The convolution that makes one phase of the result; `place`: its rows and columns."""
+    __slots__ = ()
 
     place: tuple[Phase, Phase]
 
@@ -124,46 +102,44 @@ class ConvPhase(Conv2D):
     @property
     def fills(self) -> tuple[slice, slice, slice]:
         """Return the phase's rows and columns."""
-        return _filled(self.place)
+        rows, cols = (
+            slice(p.start, p.start + (p.out - 1) * p.step + 1, p.step) for p in self.place
+        )
+        return rows, cols, slice(None)
 
     @property
     def output_offset(self) -> int:
         """Return where in the result its first element lies, in bytes."""
-        return _offset(self, self.place)
+        border, (rows, cols) = border_of(self.outputs[0]), self.place
+        return rows.start * border.row_pitch + cols.start * border.pixel_pitch
 
     def shape(self) -> ConvShape:
-        """Return what the kernel's code depends on."""
-        return _placed(self, Conv2D.shape(self), self.place)
+        """Return what the kernel's code depends on: its rows and columns of the result only."""
+        shape, (rows, cols) = super().shape(), self.place
+        return replace(
+            shape,
+            target=replace(border_of(self.outputs[0]), step=(rows.step, cols.step)),
+            rows=replace(shape.rows, out=rows.out),
+            cols=replace(shape.cols, out=cols.out),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class DepthwisePhase(DepthwiseConv2D):
+class ConvPhase(_PhaseOperator):
+    """A phase of a transposed convolution."""
+
+    place: tuple[Phase, Phase]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DepthwisePhase(_PhaseOperator, DepthwiseConv2D):
     """A phase of a transposed depthwise convolution."""
 
     place: tuple[Phase, Phase]
 
-    @property
-    def rows(self) -> int:
-        """Return how many rows the kernel makes."""
-        return self.place[0].out
-
-    @property
-    def fills(self) -> tuple[slice, slice, slice]:
-        """Return the phase's rows and columns."""
-        return _filled(self.place)
-
-    @property
-    def output_offset(self) -> int:
-        """Return where in the result its first element lies, in bytes."""
-        return _offset(self, self.place)
-
-    def shape(self) -> ConvShape:
-        """Return what the kernel's code depends on."""
-        return _placed(self, DepthwiseConv2D.shape(self), self.place)
-
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ConvTranspose2D(WindowOperator):
+class ConvTranspose2D(MadeOfParts, WindowOperator):
     """y = requantise(conv2d_transpose(x - zx, w - zw) + bias); pads are (top, left).
 
     What padding below and right and output padding make is in the result's extent. `depthwise`:
@@ -176,6 +152,7 @@ class ConvTranspose2D(WindowOperator):
     depthwise: bool = False
 
     kind: ClassVar[str] = "conv2d_transpose"
+    noun: ClassVar[str] = "a transposed convolution"
     constraints: ClassVar[tuple[Constraint, ...]] = (
         integer_types, channels_last, _padding, _empty_taps,
         *(rule for rule in CONSTRAINTS if rule is not padding_sizes),
@@ -202,22 +179,7 @@ class ConvTranspose2D(WindowOperator):
 
     def shape(self) -> ConvShape:
         """Return the whole operator's shape; its parts have those that kernels depend on."""
-        source, target = border_of(self.inputs[0]), border_of(self.outputs[0])
-        _, kernel_h, kernel_w, _ = self.weight.shape
-        (sh, sw), (top, left) = self.strides, self.padding
-        return ConvShape(
-            source=source,
-            target=target,
-            rows=Axis(source.height, target.height, kernel_h, sh, 1, top),
-            cols=Axis(source.width, target.width, kernel_w, sw, 1, left),
-            groups=self.groups,
-            mult=0,
-            a_type=self.a_type,
-            w_type=self.weight.dtype.name,
-            out_type=self.requant.dtype,
-            vector_zero_points=len(np.unique(self.weight_zero_point)) > 1,
-            rounding=int(self.requant.scaling.rounding),
-        )
+        return self.sliding(self.strides, self.padding, (1, 1), self.groups)
 
     def parts(self) -> tuple[Operator, ...]:
         """Return the convolution of each phase."""
@@ -246,30 +208,6 @@ class ConvTranspose2D(WindowOperator):
         filled = np.where(empty[None, :, :, None], zero_points[:, None, None, None], weight)
         return filled.astype(self.weight.dtype)
 
-    def signature(self) -> tuple[object, ...]:
-        """Return the parts' signatures."""
-        return (self.kind, *(part.signature() for part in self.parts()))
-
-    def schedules(self, npu: NpuConfig) -> list[Schedule]:
-        """Return each part's best schedule; nothing if one has none."""
-        found = [part.schedules(npu) for part in self.parts()]
-        return [schedules[0] for schedules in found] if all(found) else []
-
-    def knobs(self, npu: NpuConfig) -> tuple[Knob, ...]:
-        """Return none: only the parts have kernels."""
-        del npu
-        return ()
-
-    def is_legal(self, schedule: Schedule, npu: NpuConfig) -> bool:
-        """Return False: only the parts have kernels."""
-        del schedule, npu
-        return False
-
-    def lower(self, schedule: Schedule, npu: NpuConfig) -> Kernel:
-        """Refuse: only the parts have kernels."""
-        del schedule, npu
-        raise ScheduleError(f"{self.name}: a transposed convolution has no kernel of its own")
-
     def pack_weights(self, schedule: Schedule, npu: NpuConfig) -> NDArray[np.generic]:
         """Return all weights as they are; each part packs its own."""
         del schedule, npu
@@ -278,16 +216,6 @@ class ConvTranspose2D(WindowOperator):
     def array_cycles(self, npu: NpuConfig) -> int:
         """Return the sum of the parts' array cycles."""
         return sum(part.work(npu).matrix_cycles for part in self.parts())
-
-    def work(self, npu: NpuConfig) -> Work:
-        """Return the sum of the parts' bounds."""
-        works = [part.work(npu) for part in self.parts()]
-        return Work(
-            matrix_cycles=sum(work.matrix_cycles for work in works),
-            vector_elements=sum(work.vector_elements for work in works),
-            dram_bytes=sum(work.dram_bytes for work in works),
-            macs=sum(work.macs for work in works),
-        )
 
     def sums(
         self, x: NDArray[np.int64], w: NDArray[np.int64], rows: Slide, cols: Slide

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from codegen import conv_schedule, conv_space
 from codegen.arithmetic import INTEGER_LIMITS
+from codegen.borders import border_of
 from codegen.conv_plan import RECORD_BYTES, ConvShape
 from codegen.convolution import ConvKernel
 from codegen.graph import Tensor, quant_of
@@ -46,6 +47,28 @@ class WindowOperator(Operator):
     @abstractmethod
     def shape(self) -> ConvShape:
         """Return what the kernel's code depends on."""
+
+    def sliding(
+        self, strides: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int],
+        groups: int,
+    ) -> ConvShape:  # fmt: skip
+        """Return the shape of the weights' window with these steps and (top, left) pads."""
+        source, target = border_of(self.inputs[0]), border_of(self.outputs[0])
+        _, kernel_h, kernel_w, _ = self.weight.shape
+        (sh, sw), (top, left), (dh, dw) = strides, padding, dilation
+        return ConvShape(
+            source=source,
+            target=target,
+            rows=Axis(source.height, target.height, kernel_h, sh, dh, top),
+            cols=Axis(source.width, target.width, kernel_w, sw, dw, left),
+            groups=groups,
+            mult=0,
+            a_type=self.a_type,
+            w_type=self.weight.dtype.name,
+            out_type=self.requant.dtype,
+            vector_zero_points=len(np.unique(self.weight_zero_point)) > 1,
+            rounding=int(self.requant.scaling.rounding),
+        )
 
     @abstractmethod
     def sums(
