@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from codegen.controller import Code, CodeBranch, CodeLoop, CodeNode, Issue, SetRegisters
 from codegen.expr import Expr
@@ -114,7 +115,9 @@ def _binder(expr: Expr, path: _Path) -> _Block:
     return next((block for block in reversed(path) if block.var in variables), path[0])
 
 
+@lru_cache(maxsize=1 << 16)
 def _worth_a_name(expr: Expr) -> bool:
+    """Return whether a name may stand for an expression; asked at each of its many uses."""
     is_condition = expr.op == "lt" or (
         expr.op == "select" and all(a.is_leaf for a in expr.args[1:])
     )
