@@ -31,8 +31,9 @@ from benchmarks.networks import RESNET18_LAYERS, resnet18
 from benchmarks.tuner_layers import known_optima, network_tasks, optimum_of
 from examples.efficientnet_lite0.model import onnx_model as efficientnet_lite0
 from tvm_vnpu.tuner import InProcess, Task, Tuned, read_log, tune_tasks
-from tvm_vnpu.tuner.processes import Processes, cores
+from tvm_vnpu.tuner.processes import Processes
 from tvm_vnpu.tuner.task import TaskKey, default_schedule
+from tvm_vnpu.worker_processes import cores
 
 NETWORKS = {"resnet18": resnet18, "efficientnet_lite0": efficientnet_lite0}
 TUNERS = ("xgb", "ga", "random")

@@ -165,7 +165,8 @@ def _tasks(arguments: argparse.Namespace) -> list[Task]:
 
 def _measurer(arguments: argparse.Namespace) -> Measurer:
     from tvm_vnpu.tuner.measure import InProcess
-    from tvm_vnpu.tuner.processes import Processes, cores
+    from tvm_vnpu.tuner.processes import Processes
+    from tvm_vnpu.worker_processes import cores
 
     if arguments.scheduler is not None:
         from tvm_vnpu.tuner.dask_workers import DaskWorkers

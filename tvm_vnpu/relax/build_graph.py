@@ -11,6 +11,7 @@ from codegen.graph import NpuGraph, Tensor
 from codegen.ops.convert import Convert
 from codegen.profiles import Profile
 from runtime_sim.npu import NpuConfig
+from tvm_vnpu.frontend.operator_names import fresh_name
 from tvm_vnpu.relax.context import Context, border_tensor
 from tvm_vnpu.relax.patterns import BY_COMPOSITE
 from tvm_vnpu.relax.reader import Reader
@@ -67,17 +68,9 @@ def _convert_call(context: Context, binding: relax.VarBinding, composite: relax.
     context.reader, root = composite_reader(composite, arguments)
     row = BY_COMPOSITE[str(composite.attrs["Composite"])]
     names = context.reader.names(root)
-    taken = {operator.name for operator in context.operators}
-    row.convert(context, root, _fresh(names[-1] if names else str(binding.var.name), taken))
+    name = names[-1] if names else str(binding.var.name)
+    row.convert(context, root, fresh_name(name, context.operators))
     context.tensors[binding.var] = context.operators[-1].outputs[0]
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    candidate, count = name, 1
-    while candidate in taken:
-        count += 1
-        candidate = f"{name}#{count}"
-    return candidate
 
 
 def _outputs(context: Context, function: relax.Function) -> tuple[Tensor, ...]:

@@ -12,6 +12,7 @@ from codegen.graph import NpuGraph, Tensor
 from codegen.ops.convert import Convert
 from runtime_sim.errors import VnpuError
 from runtime_sim.npu import NpuConfig
+from tvm_vnpu.frontend.operator_names import fresh_name
 from tvm_vnpu.relay.context import Context, NotOneBatch, Placed
 from tvm_vnpu.relay.layouts import NCHW
 from tvm_vnpu.relay.patterns import BY_COMPOSITE
@@ -71,8 +72,8 @@ def _converted(function: relay.Function, context: Context) -> Context:
         row = BY_COMPOSITE[composite_name(call)]
         root = call.op.body
         names = context.names(root)
-        taken = {operator.name for operator in context.operators}
-        placed = row.convert(context, root, _fresh(names[-1] if names else row.name, taken))
+        fresh = fresh_name(names[-1] if names else row.name, context.operators)
+        placed = row.convert(context, root, fresh)
         context.placed[call] = placed
     return context
 
@@ -81,14 +82,6 @@ def results(function: relay.Function) -> list[relay.Expr]:
     """Return the expressions that a function returns, one or the fields of a tuple."""
     body = function.body
     return list(body.fields) if isinstance(body, relay.Tuple) else [body]
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    candidate, count = name, 1
-    while candidate in taken:
-        count += 1
-        candidate = f"{name}#{count}"
-    return candidate
 
 
 def _border_output(context: Context, expr: relay.Expr) -> Tensor:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from tvm_vnpu.artifact.progress import Progress, silent
 from tvm_vnpu.sweep.measure import Subject, measure, model_of
 from tvm_vnpu.sweep.result import Row, Sweep
 from tvm_vnpu.sweep.settings import Settings, Value, combinations, field_name, value_text
-from tvm_vnpu.sweep.worker import start_worker
+from tvm_vnpu.worker_processes import cores, new_pool
 
 DIED = "the process that measured it died: out of memory?"
 
@@ -50,7 +49,7 @@ def sweep(
     subject = Subject(Path(model).absolute(), pinned, rounding, base)
     imported = model_of(subject.path, pinned)
     points = list(combinations(swept))
-    count = min(jobs or _cores(), len(points))
+    count = min(jobs or cores(), len(points))
     run = _here if count <= 1 else _in_processes
     rows = run(subject, points, count, progress)
     return Sweep(
@@ -60,12 +59,6 @@ def sweep(
         swept=tuple(swept),
         rows=tuple(rows),
     )
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _here(
@@ -114,8 +107,7 @@ def _measure_all(
 
     It takes along what other processes were measuring, and may do so before any row is there.
     """
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=start_worker)
+    pool = new_pool(count)
     try:
         futures = {pool.submit(measure, subject, point): i for i, point in points.items()}
         for future in as_completed(futures):

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 
 from codegen.schedule import Schedule
 from runtime_sim.errors import VnpuError
-from tvm_vnpu.sweep.worker import start_worker
 from tvm_vnpu.tuner.measure import DIED, Measurer, Outcome, measure_parcel, pack
 from tvm_vnpu.tuner.task import Task
+from tvm_vnpu.worker_processes import cores, new_pool
 
 _PARCELS_PER_PROCESS = 2
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Processes(Measurer):
@@ -66,10 +57,7 @@ class Processes(Measurer):
     ) -> Generator[tuple[int, Outcome], None, list[int]]:
         """Measure parts, each a parcel; the value returned is what a dying process took along."""
         if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(
-                self.jobs, mp_context=context, initializer=start_worker
-            )
+            self._pool = new_pool(self.jobs)
         left = {index for part in parts for index in part}
         try:
             waiting = {}
