@@ -6,11 +6,19 @@ It is declared at the start of the innermost block that holds all its uses and b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from codegen.controller import Code, CodeBranch, CodeLoop, CodeNode, Issue, SetRegisters
+from codegen.controller import (
+    Code,
+    CodeBranch,
+    CodeLoop,
+    CodeNode,
+    Issue,
+    SetRegisters,
+    StepCall,
+)
 from codegen.expr import Expr
 from codegen.kernel import Call
 
@@ -75,8 +83,8 @@ class _Census:
                 self.widen(arg, path)
 
 
-def choose_locals(code: Code) -> Declarations:
-    """Return the names that each block of `code` declares."""
+def choose_locals(code: Code, variables: Collection[str] = ()) -> Declarations:
+    """Return the names that each block of `code` declares; `variables` are bound outside of it."""
     census = _Census()
     order: dict[_Block, int] = {}
     for expr, path in _printed(code.body, (_Block(id(code.body)),)):
@@ -85,7 +93,7 @@ def choose_locals(code: Code) -> Declarations:
         census.add(expr, path)
     named = [(e, u) for (e, _), u in census.uses.items() if u.count > 1 and _worth_a_name(e)]
     named.sort(key=lambda item: (order[item[1].path[-1]], item[0].operations))
-    taken = set(code.params) | _variables(code.body)
+    taken = {*code.params, *variables} | _variables(code.body)
     numbers: Counter[str] = Counter()
     declarations: dict[int, tuple[tuple[Expr, str], ...]] = {}
     for expr, use in named:
@@ -107,6 +115,8 @@ def _printed(nodes: tuple[CodeNode, ...], path: _Path) -> Iterator[tuple[Expr, _
             yield from _printed(node.body, (*path, _Block(id(node.body))))
         elif isinstance(node, Call):
             yield from ((expr, path) for expr in node.args.values())
+        elif isinstance(node, StepCall):
+            yield node.index, path
 
 
 def _binder(expr: Expr, path: _Path) -> _Block:

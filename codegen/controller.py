@@ -105,7 +105,18 @@ class CodeBranch:
     body: tuple[CodeNode, ...]
 
 
-CodeNode = SetRegisters | Issue | CodeLoop | CodeBranch | Comment | Call
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """A call of a C function that stands for a copy of a loop's body, in code about to be printed.
+
+    `index` is what the copy has for the loop variable (see `c_steps`).
+    """
+
+    function: str
+    index: Expr
+
+
+CodeNode = SetRegisters | Issue | CodeLoop | CodeBranch | Comment | Call | StepCall
 
 
 @dataclass(frozen=True, slots=True)

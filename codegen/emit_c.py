@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from codegen.c_locals import Declarations, choose_locals
+from codegen.c_steps import Step, share_steps
 from codegen.controller import (
     Code,
     CodeBranch,
@@ -16,8 +17,8 @@ from codegen.controller import (
     Issue,
     Program,
     SetRegisters,
+    StepCall,
     Write,
-    lower_controller,
     lower_program,
 )
 from codegen.expr import Names
@@ -66,11 +67,6 @@ def emit_programs(programs: Mapping[str, Program], *, static: bool = False) -> s
     return "\n".join(parts)
 
 
-def kernel_lines(kernel: Kernel, npu: NpuConfig) -> int:
-    """Return how many lines a kernel takes in C, of which MAX_KERNEL_LINES are allowed."""
-    return len(_print_kernel(lower_controller(kernel, npu)))
-
-
 def _distinct_kernels(programs: Iterable[Program]) -> dict[str, Code]:
     kernels: dict[str, Code] = {}
     for program in programs:
@@ -106,8 +102,9 @@ def _kernel(code: Code) -> list[str]:
 
 
 def _print_kernel(code: Code) -> list[str]:
+    code, steps = share_steps(code)
     names = [code.name, *code.params]
-    _check_identifiers(code.name, names)
+    _check_identifiers(code.name, [*names, *(step.var for step in steps)])
     lines = list(_comment(code.doc, "")) if code.doc else []
     arguments = "vnpu_t *vnpu"
     if code.params:
@@ -115,7 +112,21 @@ def _print_kernel(code: Code) -> list[str]:
         lines += _fill([f"int64_t {name};" for name in code.params], INDENT)
         lines += ["};", ""]
         arguments += f", const struct {code.name}_args *a"
-    return [*lines, f"static void {code.name}({arguments})", "{", *_body(code), "}"]
+    for step in steps:
+        signature = f"{step.name}({arguments}, int64_t {step.var})"
+        lines += [*_function(signature, _step(step, code)), ""]
+    return [*lines, *_function(f"{code.name}({arguments})", _body(code))]
+
+
+def _function(signature: str, body: list[str]) -> list[str]:
+    return [*_wrap(f"static void {signature}", ""), "{", *body, "}"]
+
+
+def _step(step: Step, code: Code) -> list[str]:
+    """Return the body of the function of a step of a kernel."""
+    lines = _body(replace(code, body=step.body), step.var)
+    unused = not any(re.search(rf"\b{step.var}\b", line) for line in lines)
+    return [f"{INDENT}(void){step.var};", *lines] if unused else lines
 
 
 def _entry(symbol: str, code: Code, static: bool) -> list[str]:
@@ -126,17 +137,17 @@ def _entry(symbol: str, code: Code, static: bool) -> list[str]:
         *([] if static else [f"int32_t {symbol}_emit(vnpu_t *vnpu);"]),
         f"{linkage}int32_t {symbol}_emit(vnpu_t *vnpu)",
         "{",
-        *_Printer(code.name, choose_locals(code)).block(code.body, INDENT, {}),
+        *_Printer(code, choose_locals(code)).block(code.body, INDENT, {}),
         f"{INDENT}return vnpu->status;",
         "}",
     ]
 
 
-def _body(code: Code) -> list[str]:
-    lines = list(_Printer(code.name, choose_locals(code)).block(code.body, INDENT, {}))
-    if code.params and not any(_ARGS in line for line in lines):
+def _body(code: Code, *variables: str) -> list[str]:
+    lines = list(_Printer(code, choose_locals(code, variables)).block(code.body, INDENT, {}))
+    if code.params and not any(_ARGS in line or "(vnpu, a" in line for line in lines):
         lines.insert(0, f"{INDENT}(void)a;")
-    if not any(line.endswith("(vnpu);") for line in lines):
+    if not any("(vnpu" in line for line in lines):
         lines.insert(0, f"{INDENT}(void)vnpu;")
     return lines
 
@@ -145,7 +156,7 @@ def _body(code: Code) -> list[str]:
 class _Printer:
     """Prints the blocks of one function; `names` are the local variables in scope."""
 
-    kernel: str
+    code: Code
     declarations: Declarations
 
     def block(self, nodes: tuple[CodeNode, ...], indent: str, outer: Names) -> Iterator[str]:
@@ -176,6 +187,9 @@ class _Printer:
             yield from self.loop(node, indent, names)
         elif isinstance(node, CodeBranch):
             yield from self.branch(node, indent, names)
+        elif isinstance(node, StepCall):
+            arguments = "vnpu, a, " if self.code.params else "vnpu, "
+            yield f"{indent}{node.function}({arguments}{node.index.to_c(_ARGS, 0, names)});"
         else:
             yield from _call(node, indent, names)
 
@@ -194,7 +208,7 @@ class _Printer:
 
     def loop(self, loop: CodeLoop, indent: str, names: Names) -> Iterator[str]:
         """Yield the lines of a loop."""
-        _check_identifiers(self.kernel, [loop.var])
+        _check_identifiers(self.code.name, [loop.var])
         step = f"++{loop.var}" if loop.step == 1 else f"{loop.var} += {loop.step}"
         limit = loop.extent.to_c(_ARGS, 4, names)
         yield from _wrap(f"for (int64_t {loop.var} = 0; {loop.var} < {limit}; {step}) {{", indent)

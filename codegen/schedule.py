@@ -11,6 +11,7 @@ from runtime_sim.errors import VnpuError
 Value = int | str
 
 MAX_PREFETCH = 4
+MAX_UNROLL = 16
 FIELD_MAX = 65535
 _SIZES, _COUNTS = range(1, FIELD_MAX + 1), range(1, 256)
 RANGES: Mapping[str, range | tuple[str, ...]] = MappingProxyType(
@@ -23,7 +24,7 @@ RANGES: Mapping[str, range | tuple[str, ...]] = MappingProxyType(
         **dict.fromkeys(("in_buffers", "weight_buffers", "out_buffers", "acc_buffers"), _COUNTS),
         "prefetch": range(MAX_PREFETCH + 1),
         "micro_kernel": ("implicit_gemm", "packed_taps", "pixel_stationary"),
-        "unroll": range(1, 65),
+        "unroll": range(1, MAX_UNROLL + 1),
     }
 )
 """What a knob may be in any kernel. Fields have 16 bits, semaphores count to 255."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codegen.emit_c import MAX_KERNEL_LINES, kernel_lines
 from codegen.schedule import Schedule, ScheduleError, Value
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ class Space:
         self.knobs = operator.knobs(npu)
         self._names = tuple(knob.name for knob in self.knobs)
         self._index = [{value: i for i, value in enumerate(knob.values)} for knob in self.knobs]
-        self._short: dict[Schedule, bool] = {}
         self._growing = sum(knob.name in GROWING for knob in self.knobs)
         if not operator.schedules(npu):
             raise operator.no_schedule(npu)
@@ -70,7 +68,7 @@ class Space:
         return self.operator.canonical(Schedule(**values), self.npu)  # type: ignore[arg-type]
 
     def is_legal(self, point: Point) -> bool:
-        """Return whether the kernel of a point fits the NPU, and its C the limit on lines."""
+        """Return whether the kernel of a point fits the NPU."""
         return self._settled(point) is not None
 
     def point_of(self, schedule: Schedule) -> Point:
@@ -140,21 +138,7 @@ class Space:
     def _settled(self, point: Point) -> Point | None:
         """Return the canonical point of a point's schedule; None where it is not legal."""
         schedule = self.schedule(point)
-        if not self.operator.is_legal(schedule, self.npu) or not self._fits_in_c(schedule):
-            return None
-        return self._point(schedule)
-
-    def _fits_in_c(self, schedule: Schedule) -> bool:
-        """Return whether the kernel's C function has few enough lines: only unrolled ones may not.
-
-        Full knowledge takes the lowering of the kernel, so it is kept.
-        """
-        if schedule.unroll == 1:
-            return True
-        if schedule not in self._short:
-            kernel = self.operator.lower(schedule, self.npu)
-            self._short[schedule] = kernel_lines(kernel, self.npu) <= MAX_KERNEL_LINES
-        return self._short[schedule]
+        return self._point(schedule) if self.operator.is_legal(schedule, self.npu) else None
 
     def _point(self, schedule: Schedule) -> Point | None:
         values = [getattr(schedule, name) for name in self._names]

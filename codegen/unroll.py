@@ -46,9 +46,10 @@ class Values:
 def unroll(nodes: tuple[Node, ...], kernel: str) -> tuple[UnrolledNode, ...]:
     """Return `nodes` with loops unrolled as they ask and constant guards decided.
 
-    A loop of one iteration is laid out always. Where the extent is made of parameters, a loop
-    unrolled by k becomes a loop over the whole multiples of k and one over the rest. Raises
-    VnpuError, which names the kernel, for full unrolling of such a loop and for a negative factor.
+    A loop of one iteration is laid out always, as is one of no more iterations than its factor. Any
+    other loop unrolled by k becomes a loop over the whole multiples of k and one over the rest,
+    whose bodies are copies of one form. Raises VnpuError, which names the kernel, for full
+    unrolling of a loop whose extent is made of parameters, and for a negative factor.
     """
     return tuple(_expand(nodes, Values({}), kernel))
 
@@ -83,23 +84,14 @@ def _guard(guard: Guard, values: Values, kernel: str) -> Iterator[UnrolledNode]:
 def _loop(loop: Loop, values: Values, kernel: str) -> Iterator[UnrolledNode]:
     extent = loop.extent.constant
     factor = _factor(loop, extent, kernel)
-    if extent is None:
-        yield from _parametric(loop, factor, values, kernel)
+    if extent is not None and extent <= factor:
+        for index in range(extent):
+            yield from _copy(loop, const(index), values, kernel)
         return
-    whole = extent - extent % factor
-    if whole <= factor:
-        whole = 0
-    if whole:
-        yield _rolled(loop, const(whole), factor, var(loop.var), values, kernel)
-    for index in range(whole, extent):
-        yield from _copy(loop, const(index), values, kernel)
-
-
-def _parametric(loop: Loop, factor: int, values: Values, kernel: str) -> Iterator[UnrolledNode]:
     rest = loop.extent % factor
     whole = loop.extent - rest
     yield _rolled(loop, whole, factor, var(loop.var), values, kernel)
-    if factor > 1:
+    if rest.constant != 0:
         # The minimum keeps a negative extent from running the last iterations.
         last = minimum(rest, loop.extent)
         yield _rolled(loop, last, 1, whole + var(loop.var), values, kernel)

@@ -26,11 +26,8 @@ def test_every_convolution_of_the_networks_has_many_schedules() -> None:
 
 
 def _doubt(space: Space) -> float:
-    """Return the probability of as many hits as drawn, or more, where LEAST points are distinct.
-
-    Points of unrolled loops are left out: those would have to be lowered.
-    """
-    sizes = [1 if knob.name == "unroll" else len(knob.values) for knob in space.knobs]
+    """Return the probability of as many hits as drawn, or more, where LEAST points are distinct."""
+    sizes = [len(knob.values) for knob in space.knobs]
     size = int(np.prod(sizes))
     draws = 250 if size > 100 * LEAST else 4000
     rng = np.random.default_rng(1)

@@ -7,15 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from codegen.emit_c import emit_c
-from codegen.expr import const
 from codegen.graph import NpuGraph, Tensor
-from codegen.kernel import Call, Kernel
 from codegen.ops import operators
 from codegen.ops.base import Operator
 from codegen.ops.draw import CaseSource
 from codegen.schedule import Schedule, ScheduleError
-from runtime_sim.errors import VnpuError
 from runtime_sim.npu import Memory, NpuConfig, load
 from tests.codegen.harness import Case
 
@@ -95,10 +91,7 @@ def _fitting(source: CaseSource, npu: NpuConfig, kind: str | None) -> Operator |
 
 
 def _schedule(operator: Operator, npu: NpuConfig, source: CaseSource) -> Schedule:
-    """Return the default schedule, a point of the space, or one with tiles of any size.
-
-    Loops are unrolled where the kernel then still fits the limit on C lines.
-    """
+    """Return the default schedule, a point of the space, or one with tiles of any size."""
     if source.chance(0.2):
         return operator.schedules(npu)[0]
     space = operator.space(npu)
@@ -117,14 +110,4 @@ def _schedule(operator: Operator, npu: NpuConfig, source: CaseSource) -> Schedul
             continue
         chosen = odd
         break
-    unrolled = replace(chosen, unroll=source.pick(1, 2, 2, 3))
-    return unrolled if _fits_in_c(operator.lower(unrolled, npu), npu) else chosen
-
-
-def _fits_in_c(kernel: Kernel, npu: NpuConfig) -> bool:
-    call = Call(kernel, {name: const(1) for name in kernel.params})
-    try:
-        emit_c(Kernel("probe", (), (call,)), npu, "probe")
-    except VnpuError:
-        return False
-    return True
+    return replace(chosen, unroll=source.pick(1, 2, 2, 3))

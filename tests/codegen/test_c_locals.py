@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.emit_c import emit_c, kernel_lines
+from codegen.emit_c import emit_c
 from codegen.expr import Expr, ExprLike, as_expr, const, less, maximum, minimum, param, select, var
 from codegen.kernel import Call, Guard, Instr, Kernel, Loop, Node
 from runtime_sim.npu import load
@@ -93,11 +93,3 @@ def test_long_lines_wrap() -> None:
         long = maximum(long + index, minimum(long, index)) if index < 3 else long + N * index
     text = printed(count(id=minimum(long, 99)))
     assert max(map(len, text.splitlines())) <= 100
-
-
-def test_lines_are_counted_as_they_are_printed() -> None:
-    kernel = Kernel("kernel", ("n",), (Loop("x", N, (Loop("y", N, twice(X * Y + 1)),)),))
-    entry = Kernel("entry", (), (Call(kernel, {"n": const(2)}),))
-    text = emit_c(entry, NPU, "net")
-    start, end = text.index("struct kernel_args"), text.index("\n\nint32_t net_emit")
-    assert kernel_lines(kernel, NPU) == len(text[start:end].splitlines())

@@ -66,7 +66,7 @@ ILLEGAL: dict[str, tuple[Value, ...]] = {
     **dict.fromkeys(("halo", "order", "weights", "micro_kernel"), ("", "reload ", "none")),
     "first_tile_h": (-1, 65536),
     "prefetch": (-1, 5),
-    "unroll": (-1, 0, 65),
+    "unroll": (-1, 0, 17),
 }
 
 

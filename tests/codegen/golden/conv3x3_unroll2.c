@@ -34,21 +34,30 @@ static void conv3x3(vnpu_t *vnpu, const struct conv3x3_args *a)
         const int64_t row_1 = a->spm + (row % 2) * 84;
         VAR(LOAD, dram, a->in + (a->row_begin + row) * 28); VAR(LOAD, spm_addr, row_1);
         vnpu_load(vnpu);
-        VAR(CONV, in_addr, row_1); SET(CONV, w_addr, a->spm + 4096); SET(CONV, acc_addr, a->acc);
-        vnpu_conv(vnpu);
-        SET(REQUANT, acc_addr, a->acc); SET(REQUANT, out_addr, a->spm + 8192);
-        SET(REQUANT, params, a->spm + 6000);
-        vnpu_requant(vnpu);
-        SET(CONV, w_addr, a->spm + 4240); SET(CONV, acc_addr, a->acc + 448);
-        vnpu_conv(vnpu);
-        SET(REQUANT, acc_addr, a->acc + 448); SET(REQUANT, out_addr, a->spm + 8208);
-        SET(REQUANT, params, a->spm + 6192);
-        vnpu_requant(vnpu);
-        SET(CONV, w_addr, a->spm + 4384); SET(CONV, acc_addr, a->acc + 896);
-        vnpu_conv(vnpu);
-        SET(REQUANT, acc_addr, a->acc + 896); SET(REQUANT, out_addr, a->spm + 8224);
-        SET(REQUANT, params, a->spm + 6384);
-        vnpu_requant(vnpu);
+        VAR(CONV, in_addr, row_1);
+        for (int64_t oc = 0; oc < 2; oc += 2) {
+            VNPU_ITERATION(6);
+            const int64_t oc_1 = a->acc + oc * 448, oc_2 = a->acc + (oc + 1) * 448;
+            VAR(CONV, w_addr, a->spm + 4096 + oc * 144); VAR(CONV, acc_addr, oc_1);
+            vnpu_conv(vnpu);
+            VAR(REQUANT, acc_addr, oc_1); VAR(REQUANT, out_addr, a->spm + 8192 + oc * 16);
+            VAR(REQUANT, params, a->spm + 6000 + oc * 192);
+            vnpu_requant(vnpu);
+            VAR(CONV, w_addr, a->spm + 4096 + (oc + 1) * 144); VAR(CONV, acc_addr, oc_2);
+            vnpu_conv(vnpu);
+            VAR(REQUANT, acc_addr, oc_2); VAR(REQUANT, out_addr, a->spm + 8192 + (oc + 1) * 16);
+            VAR(REQUANT, params, a->spm + 6000 + (oc + 1) * 192);
+            vnpu_requant(vnpu);
+        }
+        for (int64_t oc = 0; oc < 1; ++oc) {
+            VNPU_ITERATION(6);
+            const int64_t oc_3 = a->acc + (oc + 2) * 448;
+            VAR(CONV, w_addr, a->spm + 4096 + (oc + 2) * 144); VAR(CONV, acc_addr, oc_3);
+            vnpu_conv(vnpu);
+            VAR(REQUANT, acc_addr, oc_3); VAR(REQUANT, out_addr, a->spm + 8192 + (oc + 2) * 16);
+            VAR(REQUANT, params, a->spm + 6000 + (oc + 2) * 192);
+            vnpu_requant(vnpu);
+        }
     }
     if ((a->flags & 4) != 0) {
         SET(LOAD, wait, 0); SET(LOAD, post, 0); SET(LOAD, dram, a->in); SET(LOAD, n2, 1);
