@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from codegen.conv_bounds import conv_bounds
+from codegen.conv_bounds import conv_bounds, engine_cycles
 from codegen.conv_costs import Columns, Floats
 from codegen.ops.base import Operator
 from codegen.ops.window import WindowOperator
@@ -29,11 +29,30 @@ def lower_bounds(operator: Operator, schedules: Sequence[Schedule], npu: NpuConf
 
 def bounds_of_columns(operator: Operator, columns: Columns, npu: NpuConfig) -> Floats:
     """Return the lower bounds of canonical schedules, given as one array per field."""
-    count = len(columns["tile_h"])
-    least = np.full(count, float(math.ceil(operator.work(npu).cycles(npu))))
-    if count and isinstance(operator, WindowOperator):
-        return np.maximum(least, conv_bounds(operator.shape(), npu, columns).all)
-    return least
+    if len(columns["tile_h"]) and isinstance(operator, WindowOperator):
+        return with_work(operator, npu, conv_bounds(operator.shape(), npu, columns).all)
+    return with_work(operator, npu, np.zeros(len(columns["tile_h"])))
+
+
+def engine_bounds(operator: Operator, columns: Columns, npu: NpuConfig) -> Floats:
+    """Return lower bounds that follow from the tile sizes and the micro-kernel alone.
+
+    Takes schedules that are not canonical, too: only those fields are read. 0 for operators
+    without a matrix command; infinite where the first tile is not shorter than the others.
+    """
+    if not isinstance(operator, WindowOperator):
+        return np.zeros(len(columns["tile_h"]))
+    first, tile = (np.asarray(columns[name], np.int64) for name in ("first_tile_h", "tile_h"))
+    bounds = np.full(len(tile), np.inf)
+    fits = np.flatnonzero(first < tile)
+    fitting = {name: column[fits] for name, column in columns.items()}
+    bounds[fits] = engine_cycles(operator.shape(), npu, fitting)
+    return bounds
+
+
+def with_work(operator: Operator, npu: NpuConfig, bounds: Floats) -> Floats:
+    """Return the bounds, but none below that of the operator's work, whatever its schedule."""
+    return np.maximum(bounds, math.ceil(operator.work(npu).cycles(npu)))
 
 
 def columns_of(schedules: Iterable[Schedule]) -> Columns:

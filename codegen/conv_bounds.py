@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codegen.conv_costs import Columns, ConvCosts, Floats
+from codegen.conv_costs import Columns, ConvCosting, ConvCosts, Floats
 from codegen.conv_moves import CONSTANTS, INPUT, OUTPUT, ConvMoves
 from codegen.conv_plan import ConvShape
 from runtime_sim.isa.cost import CONTROLLER_COST
@@ -22,8 +22,9 @@ from runtime_sim.npu import NpuConfig
 
 @dataclass(frozen=True, slots=True)
 class ConvBounds:
-    """Bounds per schedule, in cycles, each admissible by itself."""
+    """Bounds per schedule, in cycles, each admissible by itself, and the costs they are made of."""
 
+    costs: ConvCosts
     matrix: Floats
     vector: Floats
     load: Floats
@@ -45,6 +46,12 @@ class ConvBounds:
 def conv_bounds(shape: ConvShape, npu: NpuConfig, columns: Columns) -> ConvBounds:
     """Return the bounds of canonical schedules, given as one array per field of Schedule."""
     return _Chains(shape.thinned(), npu, columns).bounds()
+
+
+def engine_cycles(shape: ConvShape, npu: NpuConfig, columns: Columns) -> Floats:
+    """Return how long the busier of the array and the vector unit computes."""
+    costing = ConvCosting(shape, npu, columns)
+    return np.maximum(costing.matrix()[0], costing.vector()[0])
 
 
 class _Chains:
@@ -83,6 +90,7 @@ class _Chains:
         if self.shared:
             memory = self.issue + self.first_latency + data + c.store
         return ConvBounds(
+            costs=c,
             matrix=np.maximum(self.begin, self.loaded + self.weights_late) + c.matrix + self.end,
             vector=vector + self.latencies[2] + c.last_store,
             load=load,
@@ -121,9 +129,10 @@ class _Chains:
             chains.append(self.issue + (waits + c.convert_in) / 2 + after)
             chains.append(self.loaded + (c.convert_in + c.matrix) / in_ + after)
         else:
-            # Windows that end in the padding load nothing where the others' rows are kept.
+            # Windows that end in the padding load nothing where the others' rows are kept, and a
+            # tile's slices are loaded while others are read.
             chain = self.issue + (waits + c.matrix) / in_ + after
-            chains.append(np.where(s["halo"] == "keep", 0, chain))
+            chains.append(np.where((s["halo"] == "keep") | (s["load_ic"] == "tile"), 0, chain))
         streamed = c.weight_uses * self.latencies[0] + c.weights + c.matrix
         streams = self.issue + streamed / weight + after
         chains.append(np.where(s["weights"] == "stream", streams, 0))

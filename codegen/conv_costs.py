@@ -183,7 +183,7 @@ class ConvCosting:
 
     # --- the engines ------------------------------------------------------------------------------
 
-    def _matrix(self) -> tuple[Floats, Floats]:
+    def matrix(self) -> tuple[Floats, Floats]:
         """Return the array's cycles of all tiles, and of the first one."""
         npu = self.npu
         fill = npu.array_rows + npu.array_cols - 2
@@ -207,12 +207,12 @@ class ConvCosting:
         total = np.array([sum(tiling) for tiling in streamed], np.int64)[channel.of]
         first = np.array([tiling[0] for tiling in streamed], np.int64)[channel.of]
         passes = self.shape.taps * self._depth_blocks()
+        all_tiles = self.out.total(self._pixel_blocks) * total * passes
+        return all_tiles, self.out.of_end(0, self._pixel_blocks) * first * passes
 
-        def blocks(pixels: Ints) -> Ints:
-            return -(-pixels // npu.array_cols)
-
-        all_tiles = self.out.total(blocks) * total * passes
-        return all_tiles, self.out.of_end(0, blocks) * first * passes
+    def _pixel_blocks(self, pixels: Ints) -> Ints:
+        """Return the blocks of array columns that pixels fill where they stay in the array."""
+        return -(-pixels // self.npu.array_cols)
 
     def _depth_blocks(self) -> Ints:
         """Return the blocks of array rows that the input channels of a tap fill."""
@@ -243,7 +243,7 @@ class ConvCosting:
         per_column = np.where(packed, dense, shape.taps * self._depth_blocks())
         return columns * per_column, first * per_column
 
-    def _vector(self) -> tuple[Floats, Floats]:
+    def vector(self) -> tuple[Floats, Floats]:
         """Return the vector unit's cycles of a pass over all output tiles, and over the last."""
         total, last = np.zeros(self.count), np.zeros(self.count)
         sizes, counts = self.channel.sizes()

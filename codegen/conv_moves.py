@@ -31,8 +31,8 @@ class ConvMoves(ConvCosting):
 
     def costs(self) -> ConvCosts:
         """Return all costs."""
-        matrix, first_matrix = self._matrix()
-        vector, last_vector = self._vector()
+        matrix, first_matrix = self.matrix()
+        vector, last_vector = self.vector()
         store, last_store = self._stores()
         weights, first_weights, weight_uses = self._weights()
         loads, first_load, converts, first_convert, uses = self._inputs()
@@ -82,7 +82,10 @@ class ConvMoves(ConvCosting):
                 for index, tiling in enumerate(self.depth.windows):
                     yield mine & (self.depth.of == index), _SLICED, name, tiling
             else:
-                yield mine, _SPATIAL, name, whole
+                sliced = np.asarray(self.s["load_ic"] == "tile")
+                yield mine & ~sliced, _SPATIAL, name, whole
+                for index, tiling in enumerate(self.depth.windows):
+                    yield mine & sliced & (self.depth.of == index), _SPATIAL, name, tiling
 
     def _inputs(self) -> tuple[Floats, Floats, Floats, Floats, Ints]:
         """Return the input loads' cycles, the first one's, the same of conversions, and loads."""
@@ -152,35 +155,57 @@ class ConvMoves(ConvCosting):
         In the first spatial tile step j needs all weights loaded before it and its own. What the
         array has done until then counts against that.
         """
-        fill = self.npu.array_rows + self.npu.array_cols - 2
-        pixels, once = self.out.of_end(0, self._pixels()), self._once()
-        distinct, inverse = self._weight_tilings()
         found = np.zeros(self.count)
-        for order in LOOPS:
-            for index, (channel, depth) in enumerate(distinct):
-                mine = (self.s["order"] == order) & (inverse == index)
-                if not mine.any():
-                    continue
-                pieces, passes = self._pieces(channel, depth), self._piece_passes(channel, depth)
+        for swapped in (False, True):
+            pixels = self.out.of_end(0, self._pixel_blocks if swapped else self._pixels())
+            stationary = (self.s["micro_kernel"] == "pixel_stationary") == swapped
+            for mine, order, channel, depth in self._by_weights(stationary):
+                pieces = self._pieces(channel, depth)
+                passes = self._piece_passes(channel, depth, swapped)
                 if order == "depth_outer":
                     pieces, passes = pieces.T, passes.T
                 if order == "channel_outer":
                     pieces, passes = pieces[:1, :1], passes[:1, :1]
-                loaded = np.cumsum(pieces.reshape(-1))
-                before = np.cumsum(passes.reshape(-1)) - passes.reshape(-1)
-                steps = np.arange(len(before))
-                done = pixels[mine, None] * before + fill * steps
-                late = loaded + np.where(steps > 0, once[0], 0.0) - done
-                found[mine] = late.max(axis=1)
+                depths, tiles = pieces.shape if order == "depth_outer" else pieces.shape[::-1]
+                completes = (depths - 1) * (tiles if order == "depth_outer" else 1)
+                found[mine] = self._latest(mine, pixels, pieces, passes, completes)
         return found
 
-    def _piece_passes(self, channel: int, depth: int) -> Ints:
-        """Return the array's passes with each weight tile, at the most (packed taps take fewer)."""
-        rows, cols = self.npu.array_rows, self.npu.array_cols
-        blocks = np.array([-(-(b - a) // cols) for a, b in self.channel.windows[channel]])
+    def _by_weights(self, among: Mask) -> Iterator[tuple[Mask, str, int, int]]:
+        """Yield schedules of one order and one tiling of the weights, with these."""
+        distinct, inverse = self._weight_tilings()
+        for order in LOOPS:
+            for index, (channel, depth) in enumerate(distinct):
+                mine = among & (self.s["order"] == order) & (inverse == index)
+                if mine.any():
+                    yield mine, order, channel, depth
+
+    def _latest(
+        self, mine: Mask, pixels: Floats, pieces: Floats, passes: Ints, completes: int
+    ) -> Floats:
+        """Return by how much the latest of the weight pieces holds the array up.
+
+        What is loaded once is issued with the pieces of step `completes`, or of a later one where
+        weights run ahead of inputs.
+        """
+        loaded = np.cumsum(pieces.reshape(-1))
+        before = np.cumsum(passes.reshape(-1)) - passes.reshape(-1)
+        steps = np.arange(len(before))
+        fill = self.npu.array_rows + self.npu.array_cols - 2
+        done = pixels[mine, None] * before + fill * steps
+        ahead = np.asarray(self.s["prefetch"], np.int64)[mine, None]
+        once = np.where(steps > completes + ahead, self._once()[0], 0.0)
+        return np.asarray((loaded + once - done).max(axis=1))
+
+    def _piece_passes(self, channel: int, depth: int, swapped: bool) -> Ints:
+        """Return the passes a block of pixels takes with each weight tile, at the most (packed taps
+        take fewer); where pixels stay in the array, the cycles."""
+        npu, sizes = self.npu, [b - a for a, b in self.channel.windows[channel]]
+        cost = [max(n, npu.array_rows) if swapped else -(-n // npu.array_cols) for n in sizes]
+        blocks = np.array(cost)
         if self.shape.depthwise:
             return blocks[:, None]
-        inner = np.array([-(-(d - c) // rows) for c, d in self.depth.windows[depth]])
+        inner = np.array([-(-(d - c) // npu.array_rows) for c, d in self.depth.windows[depth]])
         return np.asarray(blocks[:, None] * inner * self.shape.taps)
 
     def _once(self) -> Floats:

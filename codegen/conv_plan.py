@@ -127,6 +127,11 @@ class ConvLayout:
         return self.schedule.order == "depth_outer" and self.depth_tiles > 1
 
     @property
+    def first_completed(self) -> int:
+        """Return the first step that completes its sums."""
+        return (self.depth_tiles - 1) * self.acc_tiles
+
+    @property
     def slices_groups(self) -> bool:
         """Return whether input tiles hold the channels of one group out of several."""
         return self.schedule.order == "channel_outer" and self.shape.groups > 1

@@ -30,6 +30,7 @@ def knobs(shape: ConvShape, npu: NpuConfig) -> tuple[Knob, ...]:
         Knob("tile_oc", tuple(reversed(channel_tiles(shape, npu)))),
         Knob("tile_ic", (shape.group_in, *depth_tiles(shape, npu))),
         Knob("load_tiles", tuple(_powers(shape.rows.out))),
+        Knob("load_ic", ("all", "tile") if _has_slices(shape) else ("all",)),
         Knob("halo", ("reload", "keep") if shape.rows.overlaps else ("reload",)),
         Knob("order", tuple(LOOPS)),
         Knob("weights", ("resident", "stream")),
@@ -41,6 +42,12 @@ def knobs(shape: ConvShape, npu: NpuConfig) -> tuple[Knob, ...]:
         Knob("prefetch", (0, 1, 2, MAX_PREFETCH)),
         Knob("unroll", (1, 2, 4)),
     )
+
+
+def _has_slices(shape: ConvShape) -> bool:
+    """Return whether an input tile may be loaded in slices of channels."""
+    converts = shape.source.needs_convert(shape.a_type)
+    return not (shape.depthwise or shape.groups > 1 or converts)
 
 
 def micro_kernels(shape: ConvShape, npu: NpuConfig) -> tuple[str, ...]:
@@ -182,6 +189,8 @@ class Extents:
         s = replace(self.s, order=order, load_tiles=self._load_tiles(order))
         if s.halo == "keep" and not self._rolls(s):
             s = replace(s, halo="reload")
+        if s.load_ic == "tile" and not self._slices(s):
+            s = replace(s, load_ic="all")
         return self if s == self.s else Extents.of(self.shape, s)
 
     def _rolls(self, s: Schedule) -> bool:
@@ -191,6 +200,12 @@ class Extents:
         if turning != ["row"] or self._turning(s.order)[0] != "row" or self.at.converts_in:
             return False
         return self.shape.rows.overlaps and s.load_tiles < self.counts["row"]
+
+    def _slices(self, s: Schedule) -> bool:
+        """Return whether a tile holds what several steps read, each another slice of channels."""
+        if s.order != "spatial_outer" or s.load_tiles > 1 or s.halo == "keep":
+            return False
+        return self.at.depth_tiles > 1 and _has_slices(self.shape)
 
     def canonical(self) -> Schedule:
         """Return the schedule with fixed values for knobs that have no effect in these loops."""
@@ -204,6 +219,9 @@ class Extents:
         ahead = _ahead(s.prefetch, pieces, weight_buffers, piece_span)
         if resident and pieces > 1:
             ahead = min(s.prefetch, steps)
+        inputs_ahead = _ahead(s.prefetch, uses, in_buffers, span)
+        if s.load_ic == "tile" and uses == 1:
+            inputs_ahead = min(s.prefetch, steps)
         return replace(
             s,
             weights="resident" if resident else "stream",
@@ -211,7 +229,7 @@ class Extents:
             weight_buffers=weight_buffers,
             out_buffers=min(s.out_buffers, tiles),
             acc_buffers=min(s.acc_buffers, tiles // self.at.acc_tiles),
-            prefetch=max(ahead, _ahead(s.prefetch, uses, in_buffers, span)),
+            prefetch=max(ahead, inputs_ahead),
             unroll=s.unroll if s.unroll <= steps else 1,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from codegen.conv_plan import RECORD_BYTES, WEIGHT_LOOPS
 from codegen.conv_steps import (
     PARAMS_FULL,
@@ -67,13 +69,16 @@ class Constants:
             place = self.shake.slot(use) * self.at.weight_tile
         return param("spm") + self.at.weights + place
 
-    def load_once(self) -> tuple[Node, ...]:
-        """Return the loads of the parameters and the zero points, unless the caller has them."""
+    def load_once(self) -> Iterator[tuple[Node, int]]:
+        """Yield the loads of zero points and parameters, unless the caller has them, and the step
+        that is the first to need each: the first one, and the first one to complete its sums.
+        """
         size = self.shape.target.channels
-        nodes = [_block("params", self.at.params, size * RECORD_BYTES, PARAMS_FULL)]
         if self.shape.vector_zero_points:
-            nodes.insert(0, _block("zero_points", self.at.zero_points, size, ZERO_POINTS_FULL))
-        return (Guard(unless(WEIGHTS_LOADED, 1), tuple(nodes)),)
+            block = _block("zero_points", self.at.zero_points, size, ZERO_POINTS_FULL)
+            yield Guard(unless(WEIGHTS_LOADED, 1), (block,)), 0
+        block = _block("params", self.at.params, size * RECORD_BYTES, PARAMS_FULL)
+        yield Guard(unless(WEIGHTS_LOADED, 1), (block,)), self.at.first_completed
 
     # --- what a step reads ----------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from codegen.conv_inputs import InputTiles
 from codegen.conv_outputs import OutputTiles
 from codegen.conv_plan import ConvShape
 from codegen.conv_rolling import RollingInput
+from codegen.conv_slices import SlicedInput
 from codegen.conv_steps import ConvSteps, Step
 from codegen.conv_weights import Constants
 from codegen.expr import Expr, ExprLike, as_expr, less, minimum, param
@@ -28,16 +29,16 @@ class ConvKernel:
         """Derive the loop nest and how its operands follow it."""
         self.steps = ConvSteps(shape, schedule)
         self.shape, self.s = self.steps.shape, schedule
-        tiles = RollingInput if schedule.halo == "keep" else InputTiles
-        self.inputs, self.constants = tiles(self.steps), Constants(self.steps)
+        self.inputs, self.constants = _input_tiles(self.steps), Constants(self.steps)
         self.outputs = OutputTiles(self.steps)
 
     def build(self, name: str, doc: str) -> Kernel:
         """Return the kernel."""
         inputs, weights = self.inputs.feed.ahead, self.constants.feed.ahead
+        ahead = minimum(inputs, weights)
         stages = (
             Stage(self.inputs.load, inputs), Stage(self.constants.load, weights),
-            *(once(node, minimum(inputs, weights)) for node in self.constants.load_once()),
+            *(once(node, ahead, step) for node, step in self.constants.load_once()),
             Stage(self.outputs.store, -1), Stage(self._compute),
         )  # fmt: skip
         leads = [self.s.prefetch if e.constant is None else e.constant for e in (inputs, weights)]
@@ -76,3 +77,9 @@ class ConvKernel:
             stationary=int(self.s.micro_kernel == "pixel_stationary"),
             accumulate=less(0, step.index["depth"]), **fields,
         )  # fmt: skip
+
+
+def _input_tiles(steps: ConvSteps) -> InputTiles:
+    if steps.s.halo == "keep":
+        return RollingInput(steps)
+    return (SlicedInput if steps.s.load_ic == "tile" else InputTiles)(steps)

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codegen import conv_estimate, matmul_schedule, vector_schedule
-from codegen.bounds import bounds_of_columns, columns_of
+from codegen.bounds import columns_of, with_work
 from codegen.conv_bounds import conv_bounds
 from codegen.conv_costs import Columns
-from codegen.conv_moves import ConvMoves
 from codegen.ops.base import Operator
 from codegen.ops.matmul import Matmul
 from codegen.ops.vector import VectorOperator
@@ -56,13 +55,14 @@ def features_of(
         return np.zeros((0, len(FEATURES)))
     columns = columns_of(canonical)
     estimates = np.array([_estimate(operator, schedule, npu) for schedule in canonical])
+    bounds, costs = _costs(operator, columns, npu)
     rows = [
         *(_numbers(operator, npu, name, columns[name]) for name in KNOBS),
         *(_log(columns[name]) for name in (*_TILE, "tile_ic")),
         *_sizes(operator, columns, npu),
-        _log(bounds_of_columns(operator, columns, npu)),
+        _log(with_work(operator, npu, bounds)),
         _log(estimates),
-        *_costs(operator, columns, npu),
+        *costs,
     ]
     return np.stack(rows, axis=1)
 
@@ -91,16 +91,16 @@ def _sizes(operator: Operator, columns: Columns, npu: NpuConfig) -> list[NDArray
     return [_log(elements), _log(tiles), waste, share]
 
 
-def _costs(operator: Operator, columns: Columns, npu: NpuConfig) -> list[NDArray[np.float64]]:
-    count = len(columns["tile_h"])
+def _costs(
+    operator: Operator, columns: Columns, npu: NpuConfig
+) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+    """Return the bounds of convolutions (else 0), and the features of costs and chains."""
+    nothing = np.zeros(len(columns["tile_h"]))
     if not isinstance(operator, WindowOperator):
-        return [np.zeros(count)] * (len(_COSTS) + len(_BOUNDS))
-    costs = ConvMoves(operator.shape(), npu, columns).costs()
+        return nothing, [nothing] * (len(_COSTS) + len(_BOUNDS))
     bounds = conv_bounds(operator.shape(), npu, columns)
-    return [
-        *(_log(getattr(costs, name)) for name in _COSTS),
-        *(_log(getattr(bounds, name)) for name in _BOUNDS),
-    ]
+    costs = [_log(getattr(bounds.costs, name)) for name in _COSTS]
+    return bounds.all, costs + [_log(getattr(bounds, name)) for name in _BOUNDS]
 
 
 def _estimate(operator: Operator, schedule: Schedule, npu: NpuConfig) -> float:

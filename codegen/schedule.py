@@ -18,6 +18,7 @@ RANGES: Mapping[str, range | tuple[str, ...]] = MappingProxyType(
     {
         **dict.fromkeys(("tile_h", "tile_w", "tile_oc", "tile_ic", "load_tiles"), _SIZES),
         "first_tile_h": range(FIELD_MAX + 1),
+        "load_ic": ("all", "tile"),
         "halo": ("reload", "keep"),
         "order": ("spatial_outer", "channel_outer", "depth_outer"),
         "weights": ("resident", "stream"),
@@ -38,16 +39,18 @@ class ScheduleError(VnpuError):
 class Schedule:
     """How a kernel is tiled, ordered and buffered.
 
-    tile_h, tile_w: output rows and columns of a tile. first_tile_h: rows of the first tile (0: as
-    many as the others). tile_oc: output channels of a step (a channel tile for depthwise and
-    vector operators). tile_ic: input channels of a matrix command. load_tiles: row tiles that one
-    input load serves. halo: input rows that the windows of successive loads share are loaded again
-    (`reload`) or stay in a ring of rows (`keep`). order: the loops, outermost first (see
-    `conv_steps.LOOPS`). weights: `resident` (loaded once) or `stream` (loaded again as the loops
-    ask). *_buffers: rotating buffers. prefetch: how many steps ahead loads are issued, where there
-    are buffers for it. micro_kernel: `implicit_gemm`, `packed_taps` (kernel taps share the array's
-    rows) or `pixel_stationary` (pixels stay in the array, weights stream). unroll: copies of the
-    step loop's body.
+    tile_h, tile_w: output rows and columns of a tile. first_tile_h: rows of the first tile (0:
+    as many as the others). tile_oc: output channels of a step (a channel tile for depthwise and
+    vector operators). tile_ic: input channels of a matrix command. load_tiles: row tiles that
+    one input load serves. load_ic: an input load brings all channels of its tile, or those of
+    one step, as the first channel tile comes to need them (`tile`). halo: input rows that the
+    windows of successive loads share are loaded again (`reload`) or stay in a ring of rows
+    (`keep`). order: the loops, outermost first (see `conv_steps.LOOPS`). weights: `resident`
+    (loaded once) or `stream` (loaded again as the loops ask). *_buffers: rotating buffers.
+    prefetch: how many steps ahead loads are issued, where there are buffers for it.
+    micro_kernel: `implicit_gemm`, `packed_taps` (kernel taps share the array's rows) or
+    `pixel_stationary` (pixels stay in the array, weights stream). unroll: copies of the step
+    loop's body.
     """
 
     tile_h: int = 1
@@ -56,6 +59,7 @@ class Schedule:
     tile_oc: int = 1
     tile_ic: int = 1
     load_tiles: int = 1
+    load_ic: str = "all"
     halo: str = "reload"
     order: str = "spatial_outer"
     weights: str = "resident"
@@ -77,6 +81,7 @@ class Schedule:
         text = f"tile {self.tile_h}x{self.tile_w}x{self.tile_oc} (ic {self.tile_ic})"
         text += f", first {self.first_tile_h}" if self.first_tile_h else ""
         text += f", load {self.load_tiles} tiles" if self.load_tiles > 1 else ""
+        text += f", load ic {self.load_ic}" if self.load_ic != "all" else ""
         text += f", halo {self.halo}" if self.halo != "reload" else ""
         buffers = self.in_buffers, self.weight_buffers, self.out_buffers, self.acc_buffers
         text += f", {self.order}, weights {self.weights}, buffers {'/'.join(map(str, buffers))}"

@@ -183,9 +183,10 @@ class Stage:
     ahead: ExprLike = 0
 
 
-def once(node: Node, ahead: ExprLike) -> Stage:
-    """Return the stage of what the first step needs and all others share."""
-    return Stage(lambda t: (Guard(less(t, 1), (node,)),), ahead)
+def once(node: Node, ahead: ExprLike, step: int = 0) -> Stage:
+    """Return the stage of what `step` is the first to need and all later ones share."""
+    due = (lambda t: less(t, 1)) if step == 0 else lambda t: less(t, step + 1) * less(step - 1, t)
+    return Stage(lambda t: (Guard(due(t), (node,)),), ahead)
 
 
 def pipelined(steps: Expr, stages: tuple[Stage, ...], lead: int, unroll: int) -> tuple[Node, ...]:

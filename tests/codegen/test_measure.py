@@ -63,7 +63,9 @@ SIZES, COUNTS = (-1, 0, 65536), (-3, 0, 256)
 ILLEGAL: dict[str, tuple[Value, ...]] = {
     **dict.fromkeys(("tile_h", "tile_w", "tile_oc", "tile_ic", "load_tiles"), SIZES),
     **dict.fromkeys(("in_buffers", "weight_buffers", "out_buffers", "acc_buffers"), COUNTS),
-    **dict.fromkeys(("halo", "order", "weights", "micro_kernel"), ("", "reload ", "none")),
+    **dict.fromkeys(
+        ("load_ic", "halo", "order", "weights", "micro_kernel"), ("", "reload ", "none")
+    ),
     "first_tile_h": (-1, 65536),
     "prefetch": (-1, 5),
     "unroll": (-1, 0, 17),

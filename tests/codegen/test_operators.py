@@ -52,6 +52,8 @@ def _features(case: Case) -> Iterator[str]:
     yield f"stripes {min(case.stripes, 2)}"
     for schedule in case.schedules.values():
         yield schedule.order
+        yield f"load ic {schedule.load_ic}"
+        yield f"halo {schedule.halo}"
         yield f"weights {schedule.weights}"
         yield f"unroll {schedule.unroll}"
         yield f"buffers {min(schedule.in_buffers, 2)}"
@@ -174,8 +176,9 @@ EXPECTED = [
       for a in ("NHWC", "NCHW") for b in ("NHWC", "NCHW")),
     *(f"softmax {mode}" for mode in ("SINGLE_UP", "TFLITE_DOUBLE", "TFLITE_RUY", "FLOAT_RNE",
                                      "TONEAREST")), "lut exact",
-    "stripes 1", "stripes 2", "spatial_outer", "channel_outer", "weights resident",
-    "weights stream", "unroll 1", "unroll 2", "unroll 3", "buffers 1", "buffers 2",
+    "stripes 1", "stripes 2", "spatial_outer", "channel_outer", "depth_outer", "load ic all",
+    "load ic tile", "halo reload", "halo keep", "weights resident", "weights stream", "unroll 1",
+    "unroll 2", "unroll 3", "buffers 1", "buffers 2",
 ]  # fmt: skip
 
 

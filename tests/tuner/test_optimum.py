@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from codegen import conv_space
 from codegen.bounds import lower_bounds
@@ -16,14 +19,14 @@ from codegen.schedule import Schedule
 from codegen.space import Knob
 from runtime_sim.npu import NpuConfig
 from tests.codegen.drawn import NPUS, TINY, source_of
-from tvm_vnpu.tuner import optimum
+from tvm_vnpu.tuner import families, optimum
 from tvm_vnpu.tuner.optimum import find_optimum
 
 FEWEST, MOST = 30, 400
 KEPT = {
     "tile_h": 2, "tile_w": 2, "first_tile_h": 1, "tile_oc": 2, "tile_ic": 2, "load_tiles": 2,
-    "in_buffers": 2, "weight_buffers": 2, "out_buffers": 1, "acc_buffers": 1, "prefetch": 2,
-    "unroll": 1,
+    "load_ic": 1, "in_buffers": 2, "weight_buffers": 2, "out_buffers": 1, "acc_buffers": 1,
+    "prefetch": 2, "unroll": 1,
 }  # fmt: skip
 """How many values of its knobs a convolution keeps here: whole spaces are too large to measure."""
 
@@ -70,13 +73,18 @@ def test_the_optimum_is_that_of_all_schedules(kind: str, npu: NpuConfig) -> None
     assert lower_bounds(operator, [found.schedule], npu)[0] <= found.cycles
 
 
+def _halved(bounds: Callable[..., NDArray[np.float64]]) -> Callable[..., NDArray[np.float64]]:
+    return lambda *args: bounds(*args) // 2
+
+
 def test_a_search_that_ends_early_says_how_near_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds of half their value prove nothing before nearly all is measured."""
     npu = NPUS["vnpu-64"]
     operator, schedules = small("conv2d", npu, 2)
     best = min(cycles_of(operator, schedules, npu))
-    exact = optimum.bounds_of_columns
-    monkeypatch.setattr(optimum, "bounds_of_columns", lambda *args: exact(*args) // 2)
+    for module, name in ((optimum, "bounds_of_columns"), (families, "bounds_of_columns"),
+                         (families, "engine_bounds")):  # fmt: skip
+        monkeypatch.setattr(module, name, _halved(getattr(module, name)))
     found = find_optimum(operator, npu, limit=optimum.STARTS + 2)
     assert not found.proven
     assert found.bound < best <= found.cycles

@@ -24,6 +24,7 @@ _NO_CYCLES = (
     "runtime_sim/plan.py",
     "runtime_sim/views.py",
     "codegen/c_locals.py",
+    "codegen/c_steps.py",
     "codegen/compile_c.py",
     "codegen/emit_c.py",
     "codegen/evaluate.py",
