@@ -65,16 +65,21 @@ class Layer:
     sample: int
 
     @property
+    def subject(self) -> tuple[str, str]:
+        """Return the digest of the NPU and the key of the operator."""
+        return self.npu.digest(), operator_key(self.operator)
+
+    @property
     def key(self) -> str:
         """Return what the result is kept under."""
-        return f"{self.npu.digest()} {operator_key(self.operator)} {self.sample}"
+        return f"{' '.join(self.subject)} {self.sample}"
 
 
 def main() -> int:
     """Search, print, record; the exit code says whether all is proven without violations."""
     arguments = _arguments()
     layers = [layer for name in arguments.npu for layer in layers_of(load(name), arguments.sample)]
-    layers = [layer for layer in layers if _chosen(layer, arguments.layers)]
+    layers = [layer for layer in layers if is_chosen(layer, arguments.layers)]
     store = Store(ROOT / "build" / "optimum" / f"{code_version()}.jsonl")
     rows = []
     for layer, row in solve(layers, store, arguments.processes):
@@ -106,7 +111,10 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _chosen(layer: Layer, wanted: Sequence[str]) -> bool:
+def is_chosen(layer: Layer, wanted: Sequence[str]) -> bool:
+    """Return whether a layer has one of the numbers or texts in its name; all have where there are
+    none.
+    """
     number = layer.name.split(" ")[0]
     return not wanted or any(text == number or text in layer.name.split(" ")[1:] for text in wanted)
 

@@ -10,6 +10,12 @@ from typing import Any
 import onnx
 
 from benchmarks.harness import RESULTS
+from codegen.graph import NpuGraph
+from codegen.program import build_program
+from codegen.schedule import Schedule
+from runtime_sim.npu import NpuConfig
+from runtime_sim.timing import simulate
+from tvm_vnpu.tuner.history import History
 from tvm_vnpu.tuner.task import Task, TaskKey
 
 OPTIMA = RESULTS / "optimum.json"
@@ -23,6 +29,27 @@ def network_tasks(make: Callable[[], onnx.ModelProto], npu: str) -> list[Task]:
 
     tasks: list[Task] = extract_tasks(quantize_uncalibrated(from_onnx(make()), npu=npu), npu=npu)
     return tasks
+
+
+def network_cycles(
+    make: Callable[[], onnx.ModelProto], npu: str, history: History
+) -> tuple[int, int]:
+    """Return the cycles of a network with default schedules, and with the best of a history."""
+    from tvm_vnpu.quantize import quantize_uncalibrated
+    from tvm_vnpu.relax import from_onnx
+    from tvm_vnpu.relax.region_graphs import region_graphs
+
+    module = quantize_uncalibrated(from_onnx(make()), npu=npu)
+    before = after = 0
+    for graph, config in region_graphs(module, None, npu, None):
+        before += _program_cycles(graph, config, {})
+        after += _program_cycles(graph, config, history.schedules(graph, config))
+    return before, after
+
+
+def _program_cycles(graph: NpuGraph, npu: NpuConfig, schedules: Mapping[str, Schedule]) -> int:
+    stream = build_program(graph, npu, schedules).assemble()
+    return simulate(stream.words, npu).total
 
 
 def known_optima(path: Path = OPTIMA) -> dict[tuple[str, str], int]:

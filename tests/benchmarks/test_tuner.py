@@ -37,7 +37,7 @@ def test_gaps_are_geometric_means() -> None:
 
 
 def test_goals_hold_or_not() -> None:
-    good = goal_rows([_row("C2", 1.0)], 300.0)
-    assert [goal["holds"] for goal in good] == [True] * 5
+    good = goal_rows([_row("C2", 1.0)], 300.0, 3.0)
+    assert [goal["holds"] for goal in good] == [True] * 6
     bad = [_row("C2", 21.0, optimum="best seen", tuned_share_of_bound=0.8)]
-    assert [goal["holds"] for goal in goal_rows(bad, 100.0)] == [False] * 5
+    assert [goal["holds"] for goal in goal_rows(bad, 100.0, 6.0)] == [False] * 6

@@ -29,12 +29,11 @@ _ROWS = 20_000
 
 
 class Families:
-    """The families of an operator's space on an NPU."""
+    """The families of the schedules of an operator's kernel that some knobs describe."""
 
-    def __init__(self, operator: Operator, npu: NpuConfig) -> None:
-        """Take the operator's knobs."""
+    def __init__(self, operator: Operator, npu: NpuConfig, knobs: Sequence[Knob]) -> None:
+        """Take the operator's knobs, or fewer values of them."""
         self._operator, self._npu = operator, npu
-        knobs = operator.knobs(npu)
         self._within = [knob for knob in knobs if knob.name in LOOSENING]
         self._sizes = [knob for knob in knobs if knob.name in _SIZES]
         self._others = [knob for knob in knobs if knob.name not in (*LOOSENING, *_SIZES)]

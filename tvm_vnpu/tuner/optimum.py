@@ -16,11 +16,13 @@ from codegen.bounds import bounds_of_columns, columns_of
 from codegen.measure import cycles_of
 from codegen.ops.base import Operator, best_schedule
 from codegen.schedule import Schedule
+from codegen.space import Knob
 from runtime_sim.npu import NpuConfig
 from tvm_vnpu.tuner.families import Families
 
 BATCH = 32
 STARTS = 16
+UNKNOWN = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +47,43 @@ class Optimum:
         return self.bound >= self.cycles
 
 
-def find_optimum(operator: Operator, npu: NpuConfig, limit: int | None = None) -> Optimum:
+def find_optimum(
+    operator: Operator,
+    npu: NpuConfig,
+    limit: int | None = None,
+    knobs: Sequence[Knob] | None = None,
+    starts: Sequence[Schedule] = (),
+    enough: int = 0,
+) -> Optimum:
     """Return the best schedule of `operator`'s space on `npu`.
 
-    `limit`: measurements after which the search ends unproven. Raises ScheduleError for an empty
-    space.
+    `limit`: measurements after which the search ends unproven. `knobs`: a part of the space, the
+    operator's knobs with fewer values. `starts`: schedules to measure first; those that are not in
+    that part do not count. `enough`: cycles that are low enough to end the search. Raises
+    ScheduleError where no schedule is legal.
     """
-    return _Search(operator, npu).run(limit)
+    return _Search(operator, npu, tuple(knobs or operator.knobs(npu))).run(limit, starts, enough)
 
 
 @dataclass(slots=True)
 class _Search:
     operator: Operator
     npu: NpuConfig
+    knobs: tuple[Knob, ...]
     measured: dict[Schedule, int] = field(default_factory=dict)
     waiting: list[tuple[int, int, Schedule]] = field(default_factory=list)
     known: set[Schedule] = field(default_factory=set)
     opened: int = 0
+    best: tuple[int, Schedule | None] = UNKNOWN, None
     families: Families = field(init=False)
 
     def __post_init__(self) -> None:
-        self.families = Families(self.operator, self.npu)
+        self.families = Families(self.operator, self.npu, self.knobs)
 
-    def run(self, limit: int | None) -> Optimum:
-        starts = (best_schedule(self.operator, self.npu), *self.operator.schedules(self.npu))
-        self._measure([self._canonical(schedule) for schedule in starts[: STARTS + 1]])
+    def run(self, limit: int | None, starts: Sequence[Schedule], enough: int) -> Optimum:
+        self._measure(self._starts(starts))
         families, bounds = self.families.below(self.best[0])
-        while limit is None or len(self.measured) < limit:
+        while self.best[0] > enough and (limit is None or len(self.measured) < limit):
             ahead = int(bounds[self.opened]) if self.opened < len(families) else None
             if self.waiting and (ahead is None or self.waiting[0][0] <= ahead):
                 if self.waiting[0][0] >= self.best[0]:
@@ -85,14 +97,24 @@ class _Search:
         rest = [int(bound) for bound in bounds[self.opened : self.opened + 1]]
         least = min([*rest, *(entry[0] for entry in self.waiting[:1])], default=self.best[0])
         cycles, schedule = self.best
+        if schedule is None:
+            raise self.operator.no_schedule(self.npu)
         bound = min(least, cycles)
         return Optimum(schedule, cycles, bound, len(families), self.opened, len(self.measured))
 
-    @property
-    def best(self) -> tuple[int, Schedule]:
-        """Return the fewest cycles and their schedule."""
-        schedule = min(self.measured, key=self.measured.__getitem__)
-        return self.measured[schedule], schedule
+    def _starts(self, given: Sequence[Schedule]) -> list[Schedule]:
+        """Return canonical schedules to measure first: those given, and the default ones."""
+        defaults = self.operator.schedules(self.npu)
+        if defaults:
+            given = (*given, best_schedule(self.operator, self.npu), *defaults[:STARTS])
+        whole = self.operator.knobs(self.npu)
+        narrowed = [a for a, b in zip(self.knobs, whole, strict=True) if a.values != b.values]
+        return [
+            schedule
+            for schedule in map(self._canonical, given)
+            if self.operator.is_legal(schedule, self.npu)
+            and all(getattr(schedule, knob.name) in knob.values for knob in narrowed)
+        ]
 
     def _canonical(self, schedule: Schedule) -> Schedule:
         return self.operator.canonical(schedule, self.npu)
@@ -101,6 +123,9 @@ class _Search:
         new = [s for s in dict.fromkeys(schedules) if s not in self.measured]
         found = cycles_of(self.operator, new, self.npu)
         self.measured.update(zip(new, found, strict=True))
+        for schedule, cycles in zip(new, found, strict=True):
+            if cycles < self.best[0]:
+                self.best = cycles, schedule
 
     def _next(self, ahead: int | None) -> list[Schedule]:
         """Take the waiting schedules with the lowest bounds, none above the next family's."""
