@@ -13,6 +13,8 @@ from codegen.conv_costs import Columns, Floats
 from codegen.ops.base import Operator
 from codegen.ops.window import WindowOperator
 from codegen.schedule import Schedule
+from runtime_sim.isa.cost import CONTROLLER_COST
+from runtime_sim.isa.layout import BY_MNEMONIC, SLOTS
 from runtime_sim.npu import NpuConfig
 
 
@@ -51,8 +53,16 @@ def engine_bounds(operator: Operator, columns: Columns, npu: NpuConfig) -> Float
 
 
 def with_work(operator: Operator, npu: NpuConfig, bounds: Floats) -> Floats:
-    """Return the bounds, but none below that of the operator's work, whatever its schedule."""
-    return np.maximum(bounds, math.ceil(operator.work(npu).cycles(npu)))
+    """Return the bounds, but none below that of the operator's work, whatever its schedule.
+
+    Nothing moves before a first transfer has all its registers and its memory's latency is over.
+    """
+    work = operator.work(npu)
+    moved = work.dram_bytes / sum(memory.bytes_per_cycle for memory in npu.memories)
+    registers = min(len(SLOTS[BY_MNEMONIC[name].opcode]) - 2 for name in ("LOAD", "STORE"))
+    issue = CONTROLLER_COST.command + CONTROLLER_COST.field * registers
+    least = issue + min(memory.latency for memory in npu.memories) + moved if moved else 0
+    return np.maximum(bounds, math.ceil(max(work.cycles(npu), least)))
 
 
 def columns_of(schedules: Iterable[Schedule]) -> Columns:

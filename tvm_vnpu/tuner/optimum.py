@@ -29,7 +29,8 @@ UNKNOWN = 1 << 62
 class Optimum:
     """What the search found.
 
-    `bound`: no schedule of the space has fewer cycles; it equals `cycles` where `proven`.
+    `bound`: no schedule of the space has fewer cycles; it equals `cycles` where `proven`, and is 0
+    where the search ended before it had any.
     `families`: how many might have had fewer cycles than the first schedules measured; `opened` of
     them were cut into their members.
     """
@@ -82,6 +83,8 @@ class _Search:
 
     def run(self, limit: int | None, starts: Sequence[Schedule], enough: int) -> Optimum:
         self._measure(self._starts(starts))
+        if self.best[1] is not None and self.best[0] <= enough:
+            return Optimum(self.best[1], self.best[0], 0, 0, 0, len(self.measured))
         families, bounds = self.families.below(self.best[0])
         while self.best[0] > enough and (limit is None or len(self.measured) < limit):
             ahead = int(bounds[self.opened]) if self.opened < len(families) else None
