@@ -7,9 +7,9 @@ bound measures schedules in the order of an admissible lower bound until no boun
 cycles (`tvm_vnpu.tuner.optimum`), or --limit schedules are measured: what no schedule can go below
 is then the lowest bound left. A seeded sample of the whole space, 1 % of it but no more than
 --sample schedules, is measured too: any below its own bound or below that of the whole space is a
-violation, and there must be none. Legal points are counted where the space is small, else estimated from the same
-draws. Layers that are done are kept in build/optimum under the hash of the code, and taken from
-there when the run is repeated. `--quick` takes five layers on vnpu-256.
+violation, and there must be none. Legal points are counted where the space is small, else estimated
+from the same draws. Layers that are done are kept in build/optimum under the hash of the code, and
+taken from there when the run is repeated. `--quick` takes four layers on vnpu-256.
 """
 
 from __future__ import annotations

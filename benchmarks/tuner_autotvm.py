@@ -95,9 +95,10 @@ def main() -> int:
     parser = argument_parser("The tuner against AutoTVM's XGBTuner.")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each (default: 5)")
     parser.add_argument("--trials", type=int, default=128, help="trials of a run (default: 128)")
+    parser.add_argument("--layers", nargs="+", default=list(LAYERS), help="numbers of layers")
     arguments = parser.parse_args()
     seeds, trials = (1, 20) if arguments.quick else (arguments.seeds, arguments.trials)
-    layers = [row for name in (QUICK if arguments.quick else LAYERS)
+    layers = [row for name in (QUICK if arguments.quick else arguments.layers)
               for row in layer_rows(name, seeds, trials)]  # fmt: skip
     goals = goal_rows(layers)
     figures = {"goals": goals, "layers": layers}

@@ -13,7 +13,7 @@ from tvm_vnpu.tuner.searchers.base import Subject
 Score = Callable[[Sequence[Point]], NDArray[np.float64]]
 """The higher, the better."""
 
-CHAINS, STEPS = 64, 12
+CHAINS, STEPS = 96, 16
 _HOT, _COLD = 1.0, 0.05
 """Temperatures at both ends, in standard deviations of the first points' scores."""
 
