@@ -15,7 +15,7 @@ from codegen.conv_plan import ConvShape
 from codegen.measure import cycles_of
 from codegen.ops import operators
 from codegen.ops.base import Operator
-from codegen.schedule import Schedule
+from codegen.schedule import Schedule, ScheduleError
 from codegen.space import Knob
 from runtime_sim.npu import NpuConfig
 from tests.codegen.drawn import NPUS, TINY, source_of
@@ -91,3 +91,38 @@ def test_a_search_that_ends_early_says_how_near_it_is(monkeypatch: pytest.Monkey
     whole = find_optimum(operator, npu)
     assert whole.proven and whole.cycles == best
     assert len(schedules) / 2 < whole.measured <= len(schedules)
+
+
+def test_a_part_of_a_space_has_its_own_optimum() -> None:
+    npu = NPUS["vnpu-64"]
+    operator, schedules = small("conv2d", npu, 1)
+    plain = tuple(
+        Knob(knob.name, ("spatial_outer",)) if knob.name == "order" else knob
+        for knob in operator.knobs(npu)
+    )
+    measured = cycles_of(operator, schedules, npu)
+    left = [c for s, c in zip(schedules, measured, strict=True) if s.order == "spatial_outer"]
+    found = find_optimum(operator, npu, knobs=plain)
+    assert found.proven and found.schedule.order == "spatial_outer"
+    assert found.cycles == min(left) >= min(measured)
+
+
+def test_a_search_ends_where_a_start_is_good_enough() -> None:
+    npu = NPUS["vnpu-64"]
+    operator, schedules = small("conv2d", npu, 1)
+    whole = find_optimum(operator, npu)
+    found = find_optimum(operator, npu, starts=[whole.schedule], enough=whole.cycles)
+    assert (found.schedule, found.cycles) == (whole.schedule, whole.cycles)
+    assert found.bound == 0 and not found.proven
+    assert found.measured <= optimum.STARTS + 2 < len(schedules)
+
+
+def test_a_part_of_a_space_without_legal_schedules_is_refused() -> None:
+    npu = NPUS["vnpu-64"]
+    operator, _ = small("conv2d", npu, 1)
+    knobs = tuple(
+        Knob(knob.name, (operator.rows * 1000,)) if knob.name == "load_tiles" else knob
+        for knob in operator.knobs(npu)
+    )
+    with pytest.raises(ScheduleError, match="has no legal schedule on vnpu-64"):
+        find_optimum(operator, npu, knobs=knobs)
