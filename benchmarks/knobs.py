@@ -2,33 +2,36 @@
 
     python -m benchmarks.knobs [--quick] [--npu NAME ...] [--layers TEXT ...] [--processes N]
 
-Needs the optima that `benchmarks.optimum` has recorded. For every layer and knob the search runs
-again in the part of the space that has the knob's plain value only. It ends where a schedule within
-0.5 % of the optimum is found: there the knob is worth less than that. `--quick` takes one layer.
+Needs the optima that `benchmarks.optimum` has recorded. For a knob, layer after layer is searched
+again in the part of the space that has the knob's plain value only, until one is found whose
+optimum the knob moves by 0.5 %: the lower bound of that part, or the best of it, is so far above.
+A layer is done with where a schedule within 0.5 % of its optimum turns up; after --limit
+measurements its question stays open. `--quick` takes one layer of vnpu-256.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.harness import ROOT, argument_parser, print_table, results_folder, write_result
-from benchmarks.optimum import Layer, Store, is_chosen, layers_of
+from benchmarks.harness import argument_parser, print_table, results_folder, write_result
+from benchmarks.optimum import Layer, is_chosen, layers_of
 from benchmarks.tuner_layers import OPTIMA
 from codegen.ops.base import Operator
 from codegen.schedule import Schedule, ScheduleError, Value
 from codegen.space import Knob
 from runtime_sim.npu import NpuConfig, load
 from tvm_vnpu.tuner.code_version import code_version
-from tvm_vnpu.tuner.optimum import find_optimum
+from tvm_vnpu.tuner.optimum import Optimum, find_optimum
 
 WORTH = 0.005
-QUICK = "C9"
+QUICK, LIMIT = "gap", 600
 WITHOUT: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "column tiles": ("tile_w", ()),
     "channel tiles": ("tile_oc", ()),
@@ -43,17 +46,16 @@ WITHOUT: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "resident weights": ("weights", ("stream",)),
     "packed_taps": ("micro_kernel", ("implicit_gemm", "pixel_stationary")),
     "pixel_stationary": ("micro_kernel", ("implicit_gemm", "packed_taps")),
-    "a third input buffer": ("in_buffers", (1, 2)),
-    "a second input buffer": ("in_buffers", (1,)),
-    "a third weight buffer": ("weight_buffers", (1, 2)),
-    "a second weight buffer": ("weight_buffers", (1,)),
-    "a third output buffer": ("out_buffers", (1, 2)),
-    "a second output buffer": ("out_buffers", (1,)),
-    "a third sum buffer": ("acc_buffers", (1, 2)),
-    "a second sum buffer": ("acc_buffers", (1,)),
-    "prefetch of more than one step": ("prefetch", (0, 1)),
+    "second input buffers": ("in_buffers", (1,)),
+    "third input buffers": ("in_buffers", (1, 2)),
+    "second weight buffers": ("weight_buffers", (1,)),
+    "third weight buffers": ("weight_buffers", (1, 2)),
+    "second output buffers": ("out_buffers", (1,)),
+    "third output buffers": ("out_buffers", (1, 2)),
+    "second sum buffers": ("acc_buffers", (1,)),
+    "third sum buffers": ("acc_buffers", (1, 2)),
     "prefetch": ("prefetch", (0,)),
-    "unroll by 4": ("unroll", (1, 2)),
+    "prefetch of several steps": ("prefetch", (0, 1)),
     "unroll": ("unroll", (1,)),
 }
 """What is taken away: a knob, and the values left; none for the value that does not tile."""
@@ -62,17 +64,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A layer, something to do without, and the layer's optimum."""
+    """A preset, something to do without, and its layers with their optima."""
 
-    layer: Layer
     without: str
-    optimum: int
-    schedule: str
-
-    @property
-    def key(self) -> str:
-        """Return what the answer is kept under."""
-        return f"{self.layer.key} {self.without}"
+    layers: tuple[tuple[Layer, int, str], ...]
 
 
 def main() -> int:
@@ -80,27 +75,28 @@ def main() -> int:
     arguments = _arguments()
     known = _optima()
     questions = [
-        Question(layer, without, *known[layer.subject])
+        Question(without, tuple((layer, *known[layer.subject]) for layer in layers))
         for name in arguments.npu
-        for layer in layers_of(load(name), 0)
-        if is_chosen(layer, arguments.layers)
-        for without, (knob, _) in WITHOUT.items()
-        if knob in {k.name for k in layer.operator.knobs(layer.npu) if len(k.values) > 1}
+        for layers in [_layers(name, arguments)]
+        for without in WITHOUT
     ]
-    store = Store(ROOT / "build" / "knobs" / f"{code_version()}.jsonl")
-    todo = [question for question in questions if question.key not in store.rows]
+    rows = []
     with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
-        for question, row in zip(todo, pool.imap(answered, todo), strict=True):
-            store.add(question.key, row)
+        for row in pool.imap(answered, questions):
+            rows.append(row)
             print(f"{row}", file=sys.stderr, flush=True)
-    rows = [store.rows[question.key] for question in questions]
-    figures = {"knobs": _summary(arguments.npu, rows), "layers": [r for r in rows if r["counts"]]}
-    configuration = {"worth": WORTH, "code": code_version(), "presets": arguments.npu}
-    write_result("knobs", figures, configuration, results_folder(arguments))
-    for table in figures.values():
-        print_table([list(row.values()) for row in table], list(table[0]))
-        print()
+    configuration = {"worth": WORTH, "limit": arguments.limit, "code": code_version()}
+    write_result("knobs", {"knobs": rows}, configuration, results_folder(arguments))
+    print_table([list(row.values()) for row in rows], list(rows[0]))
     return 0
+
+
+def _layers(npu: str, arguments: argparse.Namespace) -> list[Layer]:
+    layers = layers_of(load(npu), 0, arguments.limit)
+    chosen = [layer for layer in layers if is_chosen(layer, arguments.layers)]
+    if not chosen:
+        raise SystemExit(f"no layer has {' or '.join(arguments.layers)} in its name")
+    return chosen
 
 
 def _arguments() -> argparse.Namespace:
@@ -108,6 +104,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--npu", nargs="+", default=["vnpu-256"], help="presets")
     parser.add_argument("--layers", nargs="+", default=[], help="numbers or parts of names")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--limit", type=int, default=LIMIT, help="measurements a layer")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.layers = arguments.layers or [QUICK]
@@ -121,20 +118,45 @@ def _optima() -> dict[tuple[str, str], tuple[int, str]]:
 
 
 def answered(question: Question) -> Row:
-    """Return the best cycles without the knob, or ones within WORTH of the optimum."""
-    layer, enough = question.layer, int(question.optimum * (1 + WORTH))
-    knobs = narrowed(layer.operator, layer.npu, question.without)
-    start = Schedule.from_dict(json.loads(question.schedule))
+    """Return whether the knob is worth WORTH in any layer, and the most it may be worth in one."""
+    asked, still_open, most, where, worth = 0, 0, 1.0, "-", "no"
+    for layer, optimum, schedule in question.layers:
+        if not _has(layer, question.without):
+            continue
+        asked += 1
+        enough = int(optimum * (1 + WORTH))
+        best = _best(layer, question.without, schedule, enough)
+        if best is None:
+            worth, where, most = "no schedule without", layer.name, math.inf
+            break
+        if best.cycles / optimum > most:
+            most, where = best.cycles / optimum, layer.name
+        if best.bound > enough:
+            worth = "yes"
+            break
+        still_open += best.cycles > enough
+    if worth == "no" and still_open:
+        worth = f"open in {still_open}"
+    times = f"{most:.4f}" if most < math.inf else "-"
+    return {"npu": question.layers[0][0].npu.name, "without": question.without, "worth": worth,
+            "layers_asked": asked, "times_at_most": times, "layer": where}  # fmt: skip
+
+
+def _has(layer: Layer, without: str) -> bool:
+    knobs = {knob.name: knob for knob in layer.operator.knobs(layer.npu)}
+    name = WITHOUT[without][0]
+    return name in knobs and len(knobs[name].values) > 1
+
+
+def _best(layer: Layer, without: str, schedule: str, enough: int) -> Optimum | None:
+    """Return the best schedule without the knob, or one that is good enough; None if none fits."""
+    knobs = narrowed(layer.operator, layer.npu, without)
+    start = Schedule.from_dict(json.loads(schedule))
     starts = [start, *_neutral(start, knobs)]
-    row = {"npu": layer.npu.name, "layer": layer.name, "network": layer.network,
-           "without": question.without, "optimum_cycles": question.optimum}  # fmt: skip
     try:
-        best = find_optimum(layer.operator, layer.npu, None, knobs, starts, enough)
+        return find_optimum(layer.operator, layer.npu, layer.limit, knobs, starts, enough)
     except ScheduleError:
-        return {**row, "cycles": None, "times": None, "counts": True}
-    counts = best.cycles > enough
-    times = round(best.cycles / question.optimum, 4)
-    return {**row, "cycles": best.cycles, "times": times, "counts": counts}
+        return None
 
 
 def narrowed(operator: Operator, npu: NpuConfig, without: str) -> tuple[Knob, ...]:
@@ -153,28 +175,6 @@ def _neutral(schedule: Schedule, knobs: Sequence[Knob]) -> list[Schedule]:
     """Return the schedule with a value that each knob has, where its own is not left."""
     lost = {k.name: k.values[-1] for k in knobs if getattr(schedule, k.name) not in k.values}
     return [replace(schedule, **lost)] if lost else []  # type: ignore[arg-type]
-
-
-def _summary(npus: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-    """Return for each NPU and knob in how many layers it counts, and where most."""
-    found = []
-    for npu in npus:
-        for without in WITHOUT:
-            mine = [row for row in rows if (row["npu"], row["without"]) == (npu, without)]
-            needed = [row for row in mine if row["counts"]]
-            worst = max(needed, key=lambda row: row["times"] or float("inf"), default=None)
-            found.append(
-                {
-                    "npu": npu,
-                    "without": without,
-                    "layers": len(mine),
-                    "worth_half_a_percent": len(needed),
-                    "no_schedule_without": sum(row["times"] is None for row in needed),
-                    "most_in": worst["layer"] if worst else "-",
-                    "times_the_optimum": worst["times"] if worst else "-",
-                }
-            )
-    return found
 
 
 if __name__ == "__main__":
