@@ -4,8 +4,8 @@
 
 Takes every distinct layer (by signature and types) of ResNet-18 and EfficientNet-Lite0. Branch and
 bound measures schedules in the order of an admissible lower bound until no bound is below the best
-cycles (`tvm_vnpu.tuner.optimum`), or --limit schedules are measured: what no schedule can go below
-is then the lowest bound left. A seeded sample of the whole space, 1 % of it but no more than
+cycles (`tvm_vnpu.tuner.optimum`), or --limit schedules are measured (small spaces are measured
+whole where they have to be): what no schedule can go below is then the lowest bound left. A seeded sample of the whole space, 1 % of it but no more than
 --sample schedules, is measured too: any below its own bound or below that of the whole space is a
 violation, and there must be none. Legal points are counted where the space is small, else estimated
 from the same draws. Layers that are done are kept in build/optimum under the hash of the code, and
@@ -136,7 +136,9 @@ def layers_of(npu: NpuConfig, sample: int, limit: int = LIMIT) -> list[Layer]:
     found: dict[str, Layer] = {}
     for network, make in MODELS.items():
         for task in network_tasks(make, npu.name):
-            layer = Layer(network, _name(task.operator), task.operator, npu, sample, limit)
+            whole = SMALL if task.operator.space(npu).size <= SMALL else 0
+            most = max(limit, whole)
+            layer = Layer(network, _name(task.operator), task.operator, npu, sample, most)
             found.setdefault(layer.key, layer)
     return list(found.values())
 
