@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.harness import argument_parser, print_table, results_folder, write_result
 from benchmarks.optimum import Layer, is_chosen, layers_of
-from benchmarks.tuner_layers import OPTIMA
+from benchmarks.tuner_layers import optimum_rows
 from codegen.ops.base import Operator
 from codegen.schedule import Schedule, ScheduleError, Value
 from codegen.space import Knob
@@ -113,8 +113,10 @@ def _arguments() -> argparse.Namespace:
 
 def _optima() -> dict[tuple[str, str], tuple[int, str]]:
     """Return the optimum and its schedule by (NPU digest, operator key)."""
-    rows = json.loads(OPTIMA.read_text(encoding="utf-8"))["figures"]["layers"]
-    return {(r["npu_digest"], r["operator"]): (r["optimum_cycles"], r["schedule"]) for r in rows}
+    return {
+        (row["npu_digest"], row["operator"]): (row["optimum_cycles"], row["schedule"])
+        for row in optimum_rows()
+    }
 
 
 def answered(question: Question) -> Row:

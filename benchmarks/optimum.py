@@ -5,11 +5,12 @@
 Takes every distinct layer (by signature and types) of ResNet-18 and EfficientNet-Lite0. Branch and
 bound measures schedules in the order of an admissible lower bound until no bound is below the best
 cycles (`tvm_vnpu.tuner.optimum`), or --limit schedules are measured (small spaces are measured
-whole where they have to be): what no schedule can go below is then the lowest bound left. A seeded sample of the whole space, 1 % of it but no more than
---sample schedules, is measured too: any below its own bound or below that of the whole space is a
-violation, and there must be none. Legal points are counted where the space is small, else estimated
-from the same draws. Layers that are done are kept in build/optimum under the hash of the code, and
-taken from there when the run is repeated. `--quick` takes four layers on vnpu-256.
+whole where they have to be): what no schedule can go below is then the lowest bound left. A seeded
+sample of the whole space, 1 % of it but no more than --sample schedules, is measured too: any below
+its own bound or below that of the whole space is a violation, and there must be none. Legal points
+are counted where the space is small, else estimated from the same draws. Layers that are done are
+kept in build/optimum under the hash of the code, and taken from there when the run is repeated.
+`--quick` takes four layers on vnpu-256. Each NPU has a result of its own.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "resnet18": resnet18,
     "efficientnet_lite0": efficientnet_lite0,
 }
+MAIN = "vnpu-256"
 QUICK = ("C2", "C5", "C8", "C11")
 MAX_GEOMEAN = 1.10
 SEED, SMALL, DRAWS, LIMIT = 7, 20_000, 4000, 4000
@@ -80,39 +82,35 @@ class Layer:
 def main() -> int:
     """Search, print, record; the exit code says whether all is proven without violations."""
     arguments = _arguments()
-    layers = [
-        layer
-        for name in arguments.npu
-        for layer in layers_of(load(name), arguments.sample, arguments.limit)
-    ]
+    results = [_one_npu(name, arguments) for name in arguments.npu]
+    return int(any(row["violations"] for rows in results for row in rows))
+
+
+def _one_npu(name: str, arguments: argparse.Namespace) -> list[Row]:
+    """Search the layers on one NPU, print and record."""
+    layers = layers_of(load(name), arguments.sample, arguments.limit)
     layers = [layer for layer in layers if is_chosen(layer, arguments.layers)]
     store = Store(ROOT / "build" / "optimum" / f"{code_version()}.jsonl")
-    rows = []
     for layer, row in solve(layers, store, arguments.processes):
-        rows.append(row)
-        line = (
-            f"{layer.npu.name} {layer.name}: {row['optimum_cycles']:,} cycles, {row['seconds']} s"
-        )
-        print(line, file=sys.stderr, flush=True)
-    ordered = {layer.key: store.rows[layer.key] | _names(layer) for layer in layers}
-    figures: Row = {"summary": [summary(name, list(ordered.values())) for name in arguments.npu]}
-    figures["layers"] = list(ordered.values())
+        found = f"{row['optimum_cycles']:,} cycles, {row['seconds']} s"
+        print(f"{name} {layer.name}: {found}", file=sys.stderr, flush=True)
+    rows = [store.rows[layer.key] | _names(layer) for layer in layers]
+    figures: Row = {"summary": [summary(name, rows)], "layers": rows}
     configuration = {
-        "seed": SEED,
-        "largest_sample": arguments.sample,
-        "limit": arguments.limit,
+        "seed": SEED, "largest_sample": arguments.sample, "limit": arguments.limit,
         "code": code_version(),
-    }
-    write_result("optimum", figures, configuration, results_folder(arguments))
+    }  # fmt: skip
+    suffix = "" if name == MAIN else f"_{name}"
+    write_result(f"optimum{suffix}", figures, configuration, results_folder(arguments))
     for table in figures.values():
         print_table([list(row.values()) for row in table], list(table[0]))
         print()
-    return int(any(row["violations"] for row in rows))
+    return rows
 
 
 def _arguments() -> argparse.Namespace:
     parser = argument_parser("The proven optimum of every layer's schedule space.")
-    parser.add_argument("--npu", nargs="+", default=["vnpu-256"], help="presets")
+    parser.add_argument("--npu", nargs="+", default=[MAIN], help="presets")
     parser.add_argument("--layers", nargs="+", default=[], help="numbers or parts of names")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--sample", type=int, default=500, help="schedules measured as a check")

@@ -18,8 +18,6 @@ from runtime_sim.timing import simulate
 from tvm_vnpu.tuner.history import History
 from tvm_vnpu.tuner.task import Task, TaskKey
 
-OPTIMA = RESULTS / "optimum.json"
-
 
 def network_tasks(make: Callable[[], onnx.ModelProto], npu: str) -> list[Task]:
     """Return the tasks of a network with placeholder ranges."""
@@ -52,28 +50,16 @@ def _program_cycles(graph: NpuGraph, npu: NpuConfig, schedules: Mapping[str, Sch
     return simulate(stream.words, npu).total
 
 
-def known_optima(path: Path = OPTIMA) -> dict[tuple[str, str], int]:
-    """Return the optimum of every layer that has one, by (NPU digest, operator key).
-
-    `benchmarks.optimum` records them; any rows of its figures that name `npu_digest`, `operator`
-    and `optimum_cycles` count.
-    """
-    if not path.exists():
-        return {}
-    found: dict[tuple[str, str], int] = {}
-    _collect(json.loads(path.read_text(encoding="utf-8"))["figures"], found)
-    return found
+def optimum_rows(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """Return what `benchmarks.optimum` has recorded of every layer and NPU."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("optimum*.json"))]
+    return [row for text in texts for row in json.loads(text)["figures"]["layers"]]
 
 
-def _collect(value: Any, found: dict[tuple[str, str], int]) -> None:
-    if isinstance(value, Mapping):
-        if {"npu_digest", "operator", "optimum_cycles"} <= set(value):
-            found[value["npu_digest"], value["operator"]] = int(value["optimum_cycles"])
-        for item in value.values():
-            _collect(item, found)
-    elif isinstance(value, list):
-        for item in value:
-            _collect(item, found)
+def known_optima(folder: Path = RESULTS) -> dict[tuple[str, str], int]:
+    """Return the optimum of every layer that has one, by (NPU digest, operator key)."""
+    rows = optimum_rows(folder)
+    return {(row["npu_digest"], row["operator"]): row["optimum_cycles"] for row in rows}
 
 
 def optimum_of(optima: Mapping[tuple[str, str], int], key: TaskKey) -> int | None:

@@ -21,12 +21,13 @@ def _row(layer: str, gap: float, **changes: Any) -> dict[str, Any]:
     return row | {"tuned_share_of_bound": 0.95} | changes
 
 
-def test_optima_are_found_wherever_they_stand(tmp_path: Path) -> None:
-    rows = [{"npu_digest": "digest", "operator": "conv2d-00", "optimum_cycles": 12, "more": 1}]
-    path = tmp_path / "optimum.json"
-    path.write_text(json.dumps({"figures": {"a": {"b": rows}, "c": 3}}))
-    assert optimum_of(known_optima(path), KEY) == 12
-    assert known_optima(tmp_path / "none.json") == {}
+def test_optima_of_all_configurations_are_found(tmp_path: Path) -> None:
+    for npu in ("digest", "other"):
+        row = {"npu_digest": npu, "operator": "conv2d-00", "optimum_cycles": len(npu)}
+        path = tmp_path / f"optimum_{npu}.json"
+        path.write_text(json.dumps({"figures": {"summary": [], "layers": [row]}}))
+    assert optimum_of(known_optima(tmp_path), KEY) == len("digest")
+    assert known_optima(tmp_path / "none") == {}
 
 
 def test_gaps_are_geometric_means() -> None:
