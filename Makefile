@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 PYTHON_VENV := .venv/bin/python
 PYTHON_RELAY := .venv-relay/bin/python
-BENCHMARKS := $(filter-out harness networks tuner_layers tuner_autotvm __init__,$(basename $(notdir $(wildcard benchmarks/*.py))))
+BENCHMARKS := $(filter-out harness networks relay_efficientnet_models tuner_layers tuner_autotvm __init__,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .PHONY: help setup setup-benchmarks demo test golden check format lint types regen bench bench-quick sample clean
 
