@@ -104,8 +104,12 @@ def test_a_log_is_drawn(vnpu: Command, log: Path, tmp_path: Path) -> None:
     [
         (["--tuner", "anneal"], "unknown tuner 'anneal': limit one of xgb, ga, random, grid; "
                                 "name one of them"),
-        (["--trials", "0"], "trials must be at least 1: seen 0"),
-        (["--jobs", "0"], "tuning needs a process: seen 0 jobs; limit at least 1"),
+        (["--trials", "0"], "trials must be 1 to 100,000: seen 0"),
+        (["--batch", "100001"], "batch must be 1 to 100,000: seen 100001"),
+        (["--jobs", "0"], "tuning needs a process: seen 0 jobs; limit 1 to 1024"),
+        (["--jobs", "9" * 20], f"tuning needs a process: seen {'9' * 20} jobs; limit 1 to 1024"),
+        (["--scheduler", "local", "--jobs", "-1"],
+         "tuning needs a process: seen -1 jobs; limit 1 to 1024"),
         (["--npu", "vnpu-1"], "unknown NPU 'vnpu-1': limit one of vnpu-1024, vnpu-256, "
                               "vnpu-256-lowbw, vnpu-4096, vnpu-64; name a preset or a .toml file"),
         (["--scheduler", "nowhere"], "the Dask scheduler cannot be reached: seen nowhere; limit an "
@@ -131,6 +135,51 @@ def test_a_log_that_cannot_be_written(vnpu: Command, model: Path, tmp_path: Path
     )
     assert vnpu.error("tune", model) == "-o is missing: name the file to write"
     assert vnpu.error("tune").startswith("vnpu tune takes a MODEL")
+
+
+def test_no_other_file_becomes_a_log(vnpu: Command, model: Path, tmp_path: Path) -> None:
+    before = model.read_bytes()
+    assert vnpu.error("tune", model, "-o", model).startswith(f"{model} is no tuning log: seen ")
+    assert model.read_bytes() == before
+    none = tmp_path / "none.onnx"
+    assert vnpu.error("tune", none, "-o", tmp_path / "new") == f"no such model file: seen {none}"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_plot_does_not_replace_its_log(vnpu: Command, log: Path, tmp_path: Path) -> None:
+    before = log.read_text()
+    line = f"the plot would replace the log: seen {log}; name another file"
+    assert vnpu.error("tune", "--plot", log, "-o", log) == line
+    assert log.read_text() == before
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert vnpu.error("tune", "--best", empty) == f"the tuning log has no trials: seen {empty}"
+
+
+def test_cycles_that_are_not_those_of_the_schedule_are_found(
+    vnpu: Command, model: Path, log: Path, tmp_path: Path
+) -> None:
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    trials = [record for record in records if record["event"] == "trial"]
+    default = trials[0]
+    other = next(r for r in trials if r["schedule"] != default["schedule"])
+    path, arguments = tmp_path / "log", ("--trials", "6", "--tuner", "ga", "--jobs=1")
+
+    def forge(wrong: dict[str, object]) -> None:
+        same = ("operator", "schedule")
+        lines = (
+            json.dumps(r | {"cycles": 1} if all(r[k] == wrong[k] for k in same) else r)
+            for r in trials
+        )
+        path.write_text("\n".join(lines) + "\n")
+
+    forge(default)
+    error = vnpu.error("tune", model, "-o", path, *arguments)
+    assert f"the log has 1 cycles for a schedule that takes {default['cycles']:,}" in error
+    forge(other)
+    found = vnpu("tune", model, "-o", path, *arguments, "--json").json
+    assert all(task["cycles"] > 1 for task in found["tasks"])
+    assert any("the log has 1 cycles" in fault for t in found["tasks"] for fault in t["faults"])
 
 
 def test_a_log_of_another_isa_version(

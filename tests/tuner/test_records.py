@@ -73,7 +73,14 @@ def test_a_line_that_was_cut_short_is_skipped_and_ended(
         (_line(cycles=True), "cycles is missing or of the wrong type"),
         (_line(tuner=...), "tuner is missing or of the wrong type"),
         (_line(event="guess"), "its event is 'guess'"),
-        (_line(features=["a"]), "features are not numbers"),
+        (_line(features=["a"]), "features are not finite numbers"),
+        (_line(features=[float("inf")]), "features are not finite numbers"),
+        (_line(features=[10**400]), "features are not finite numbers"),
+        (_line(cycles=0), "its cycles is 0, not 1 to"),
+        (_line(cycles=-5), "its cycles is -5, not 1 to"),
+        (_line(cycles=10**400), "its cycles is 10000000000000000000, not 1 to"),
+        (_line(trial=10**18), "its trial is 1000000000000000000, not 0 to 100000"),
+        (_line(seed=-1), "its seed is -1, not 0 to"),
         (_line(schedule={"tile_z": 1}), "unknown knob in a schedule: seen tile_z; limit one of"),
         ("\udcff\n", "it is not UTF-8"),
         ("[" * 100_000 + "\n", "it is not JSON (cut short?)"),
@@ -92,10 +99,27 @@ def test_a_foreign_line_is_skipped(
 def test_a_flood_of_foreign_lines_is_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = _write(tmp_path / "log", "?\n" * 25)
-    assert read_log(path) == []
+    path = _write(tmp_path / "log", "?\n" * 25, _line())
+    assert read_log(path) == [TRIAL]
     assert len(caplog.messages) == 11
     assert caplog.messages[-1] == f"{path}: 15 more lines skipped"
+
+
+def test_a_file_without_any_record_is_refused(tmp_path: Path) -> None:
+    path = _write(tmp_path / "model.toml", "[npu]\n", "rows = 3\n")
+    with pytest.raises(LogError) as caught:
+        read_log(path)
+    assert str(caught.value) == (
+        f"{path} is no tuning log: seen 2 lines, none of them a record; name another file"
+    )
+    cut = _write(tmp_path / "log", _line()[:40])
+    assert read_log(cut) == []
+
+
+def test_a_byte_order_mark_is_no_part_of_a_record(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(_line(), encoding="utf-8-sig")
+    assert read_log(path) == [TRIAL]
 
 
 def test_another_isa_version_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -187,9 +187,9 @@ def test_no_schedule_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "line"),
     [
         ({"tuner": "anneal"}, "unknown tuner 'anneal': limit one of xgb, ga, random, grid; "),
-        ({"trials": 0}, "trials must be at least 1: seen 0"),
-        ({"early_stop": 0}, "early stop must be at least 1: seen 0"),
-        ({"batch": -1}, "batch must be at least 1: seen -1"),
+        ({"trials": 0}, "trials must be 1 to 100,000: seen 0"),
+        ({"early_stop": 0}, "early stop must be 1 to 100,000: seen 0"),
+        ({"batch": -1}, "batch must be 1 to 100,000: seen -1"),
         ({"seed": -1}, "the seed is negative: seen -1; limit at least 0"),
     ],
 )

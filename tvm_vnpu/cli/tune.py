@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from tvm_vnpu.cli.arguments import UsageError, add_model_options, shapes_of
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tvm_vnpu.tuner.task import Task
     from tvm_vnpu.tuner.tune import Settings, Step
 
+MAX_JOBS = 1024
 NAME = "tune"
 HELP = "search for faster schedules"
 DESCRIPTION = """\
@@ -81,6 +83,8 @@ def _best(arguments: argparse.Namespace, console: Console) -> None:
 
     records = read_log(arguments.best)
     best = best_of_tasks(records)
+    if not best:
+        raise UsageError("the tuning log has no trials", seen=arguments.best)
     text = summary_text(best)
     if arguments.output is not None:
         write_log(best_records(records), arguments.output)
@@ -94,6 +98,9 @@ def _plot(arguments: argparse.Namespace, console: Console) -> None:
     from tvm_vnpu.tuner.records import read_log
 
     records = read_log(arguments.plot)
+    if os.path.exists(arguments.output) and os.path.samefile(arguments.plot, arguments.output):
+        raise UsageError("the plot would replace the log", seen=arguments.output,
+                         fix="name another file")  # fmt: skip
     picture = svg(records, arguments.plot)
     with output_file(arguments.output, "the plot") as stream:
         stream.write(picture)
@@ -145,10 +152,12 @@ def _check(arguments: argparse.Namespace, settings: Settings) -> None:
         from tvm_vnpu.tuner.records import read_log
 
         read_log(path)
-    if arguments.scheduler is None and arguments.jobs is not None and arguments.jobs < 1:
+    if arguments.jobs is not None and not 1 <= arguments.jobs <= MAX_JOBS:
         raise UsageError(
-            "tuning needs a process", seen=f"{arguments.jobs} jobs", limit="at least 1"
+            "tuning needs a process", seen=f"{arguments.jobs} jobs", limit=f"1 to {MAX_JOBS}"
         )
+    if not os.path.exists(arguments.model):  # else the log would be made for nothing
+        raise UsageError("no such model file", seen=arguments.model)
     check_log(arguments.output)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from tvm_vnpu.tuner.task import Task
 LOCAL = "local"
 CONNECT_SECONDS, WORKER_SECONDS = 10.0, 60.0
 _ATTEMPTS = 3
+_ADDRESS = re.compile(r"((tcp|tls|ucx|ws|wss)://)?[^/]+:[0-9]+/?")
 
 
 class DaskWorkers(Measurer):
@@ -91,6 +93,8 @@ class DaskWorkers(Measurer):
 
     def _connect(self, scheduler: str, jobs: int | None) -> None:
         distributed = self._distributed
+        if scheduler != LOCAL and not _ADDRESS.fullmatch(scheduler):
+            raise unreachable(scheduler)
         if scheduler == LOCAL:
             self.cluster = distributed.LocalCluster(
                 n_workers=jobs,
@@ -103,12 +107,7 @@ class DaskWorkers(Measurer):
             address = self.cluster or scheduler
             self.client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TypeError, ImportError) as error:  # TimeoutError is an OSError
-            raise VnpuError(
-                "the Dask scheduler cannot be reached",
-                seen=scheduler,
-                limit="an address like tcp://HOST:8786",
-                fix="start one with `dask scheduler`",
-            ) from error
+            raise unreachable(scheduler) from error
 
     def _require_workers(self, seconds: float) -> None:
         try:
@@ -155,6 +154,16 @@ class DaskWorkers(Measurer):
             seen=f"{self._where}: {type(error).__name__}",
             fix="what was measured is in the log; run again to go on",
         )
+
+
+def unreachable(scheduler: str) -> VnpuError:
+    """Return the error of an address at which no scheduler answers."""
+    return VnpuError(
+        "the Dask scheduler cannot be reached",
+        seen=scheduler,
+        limit="an address like tcp://HOST:8786",
+        fix="start one with `dask scheduler`",
+    )
 
 
 def no_answer(error: object) -> WorkerVersionError:

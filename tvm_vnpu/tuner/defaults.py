@@ -6,3 +6,5 @@ TRIALS = 64
 """Points that are tried for each task."""
 BATCH = 16
 """Points that are proposed at once."""
+MAX_TRIALS = 100_000
+"""The most trials of a task, and the largest batch."""

@@ -60,7 +60,7 @@ class History:
         key = task_key(operator, npu)
         for trial in self.trials(key):
             fault = self._faults.get((key, trial.schedule))
-            if fault is None:
+            if fault is None or not operator.is_legal(trial.schedule, npu):
                 fault = fault_of(operator, trial.schedule, npu)
                 self._faults[key, trial.schedule] = fault
                 if fault:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codegen.measure import cycles
 from codegen.schedule import Schedule
+from runtime_sim.errors import VnpuError
 from tvm_vnpu.tuner.check import fault_of
 from tvm_vnpu.tuner.cost_model import Vector
 from tvm_vnpu.tuner.measure import Measurer, Outcome
@@ -29,6 +31,17 @@ class Origin:
             TRIAL, task.key, task.npu.name, task.workload, self.tuner, self.seed, trial, schedule,
             None, "", rounded,
         )  # fmt: skip
+
+
+def wrong_cycles(task: Task, trial: Record) -> str:
+    """Return what is wrong with the cycles of a trial, which may come from a log; '' if nothing."""
+    try:
+        found = cycles(task.operator, trial.schedule, task.npu)
+    except VnpuError as error:
+        return str(error)
+    if found == trial.cycles:
+        return ""
+    return f"the log has {trial.cycles:,} cycles for a schedule that takes {found:,}"
 
 
 class Ledger:

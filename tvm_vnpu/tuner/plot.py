@@ -69,12 +69,17 @@ def svg(records: Sequence[Record], title: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
         f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="{_LEFT}" y="22" font-size="14">{escape(title)}</text>',
+        f'<text x="{_LEFT}" y="22" font-size="14">{escape(_printable(title))}</text>',
         *frame.axes(),
     ]
     for number, (tuner, curve) in enumerate(found.items()):
         parts += frame.line(tuner, curve, _COLOURS[number % len(_COLOURS)], number)
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _printable(text: str) -> str:
+    """Return text without the characters that XML cannot hold."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 class _Frame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from codegen.schedule import Schedule
 from runtime_sim.errors import VnpuError
 from runtime_sim.isa.table import ISA_VERSION
 from tvm_vnpu.report.output_file import output_file
+from tvm_vnpu.tuner.defaults import MAX_TRIALS
 from tvm_vnpu.tuner.task import TaskKey
 
 _log = logging.getLogger(__name__)
@@ -28,7 +30,10 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "cycles": (int, type(None)), "error": str, "features": list,
 }  # fmt: skip
 _PLAIN = ("event", "npu_name", "workload", "tuner", "seed", "trial", "cycles", "error")
+_RANGES: Mapping[str, int] = {"trial": MAX_TRIALS, "seed": 1 << 63, "cycles": 1 << 62}
+"""The largest value of numbers that are not negative; cycles are at least 1."""
 _MAX_NAMED = 10
+_BOM = b"\xef\xbb\xbf"
 
 PathLike = str | os.PathLike[str]
 
@@ -94,6 +99,10 @@ def parse_line(text: str) -> Record:
         value = table.get(name, ...)
         if not isinstance(value, kind) or isinstance(value, bool):
             raise _Foreign(f"{name} is missing or of the wrong type")
+    for name, most in _RANGES.items():
+        value, least = table[name], int(name == "cycles")
+        if value is not None and not least <= value <= most:
+            raise _Foreign(f"its {name} is {str(value)[:20]}, not {least} to {most}")
     if table["isa"] != ISA_VERSION:
         raise _OtherIsa(str(table["isa"]))
     if table["event"] not in (TRIAL, CHECK):
@@ -108,17 +117,21 @@ def parse_line(text: str) -> Record:
 
 
 def _numbers(values: list[Any]) -> tuple[float, ...]:
-    if not all(type(value) in (int, float) for value in values):
-        raise _Foreign("features are not numbers")
-    return tuple(map(float, values))
+    try:
+        numbers = tuple(float(value) for value in values if type(value) in (int, float))
+    except OverflowError:
+        numbers = ()
+    if len(numbers) != len(values) or not all(map(math.isfinite, numbers)):
+        raise _Foreign("features are not finite numbers")
+    return numbers
 
 
-def read_log(path: PathLike) -> list[Record]:
+def read_log(path: PathLike, *, warn: bool = True) -> list[Record]:
     """Return the records of a log in order.
 
     A line that is cut short or foreign, and a record of another ISA version, is skipped and named
-    by a warning. Raises LogError for a file that cannot be read, and where all records are of
-    another ISA version.
+    by a warning if `warn`. Raises LogError for a file that cannot be read or is no log at all, and
+    where all records are of another ISA version.
     """
     try:
         content = Path(path).read_bytes()
@@ -136,17 +149,28 @@ def read_log(path: PathLike) -> list[Record]:
             limit=f"ISA version {ISA_VERSION}",
             fix="tune again, into another file",
         )
+    if skipped and not records and b'{"schema"' not in content:
+        raise LogError(
+            f"{os.fspath(path)} is no tuning log",
+            seen=f"{len(skipped)} lines, none of them a record",
+            fix="name another file",
+        )
+    if warn:
+        _warn(os.fspath(path), skipped)
+    return records
+
+
+def _warn(path: str, skipped: Sequence[str]) -> None:
     for line in skipped[:_MAX_NAMED]:
         _log.warning("%s", line)
     if len(skipped) > _MAX_NAMED:
         _log.warning("%s: %d more lines skipped", path, len(skipped) - _MAX_NAMED)
-    return records
 
 
 def _records(
     content: bytes, path: str, skipped: list[str], others: Counter[str]
 ) -> Iterator[Record]:
-    for number, raw in enumerate(content.split(b"\n"), 1):
+    for number, raw in enumerate(content.removeprefix(_BOM).split(b"\n"), 1):
         if not raw.strip():
             continue
         try:

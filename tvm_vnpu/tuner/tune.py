@@ -11,10 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from runtime_sim.errors import VnpuError
-from tvm_vnpu.tuner.defaults import BATCH, TRIALS
-from tvm_vnpu.tuner.ledger import Ledger, Origin
+from tvm_vnpu.tuner.defaults import BATCH, MAX_TRIALS, TRIALS
+from tvm_vnpu.tuner.ledger import Ledger, Origin, wrong_cycles
 from tvm_vnpu.tuner.measure import InProcess, Measurer
-from tvm_vnpu.tuner.records import Log, PathLike, Record, read_log
+from tvm_vnpu.tuner.records import Log, LogError, PathLike, Record, read_log
 from tvm_vnpu.tuner.result import TaskResult, Tuned
 from tvm_vnpu.tuner.searchers import searcher_class, subject_of
 from tvm_vnpu.tuner.task import Task, default_schedule
@@ -71,9 +71,9 @@ class Settings:
                 )
         for name in ("trials", "early_stop", "batch"):
             value = getattr(self, name)
-            if value is not None and value < 1:
+            if value is not None and not 1 <= value <= MAX_TRIALS:
                 words = name.replace("_", " ")
-                raise VnpuError(f"{words} must be at least 1", seen=value)
+                raise VnpuError(f"{words} must be 1 to {MAX_TRIALS:,}", seen=value)
         if self.seed < 0:
             raise VnpuError("the seed is negative", seen=self.seed, limit="at least 0")
 
@@ -127,8 +127,10 @@ def _open(log: PathLike | None, stack: ExitStack) -> tuple[list[Record], Log | N
 
 def check_log(log: PathLike) -> None:
     """Raise LogError unless a run can append to `log` and read what it holds."""
-    with ExitStack() as stack:
-        _open(log, stack)
+    if Path(log).is_file():
+        read_log(log, warn=False)
+    with Log(log):
+        pass
 
 
 @dataclass(slots=True)
@@ -202,6 +204,9 @@ class Run:
         (record,) = self._ledger.complete(task, [draft])
         if record.cycles is None:
             raise VnpuError(f"{task.operator.name}: the default schedule fails", seen=record.error)
+        wrong = wrong_cycles(task, record)
+        if wrong:
+            raise LogError(f"{task.operator.name}: {wrong}", fix="tune again, into another file")
         return _State(task, record, measured=self._ledger.measured - before)
 
     def _tune(self, index: int, state: _State) -> None:
@@ -233,7 +238,7 @@ class Run:
     def _crown(self, state: _State) -> None:
         """Keep the best trial that passes its check. Raises VnpuError where none does."""
         for record in state.ranked():
-            fault = self._ledger.fault(state.task, record)
+            fault = wrong_cycles(state.task, record) or self._ledger.fault(state.task, record)
             if not fault:
                 state.winner = record
                 return
