@@ -1,6 +1,7 @@
 """How close the tuner comes to the optimum, against random and genetic search, and what it costs.
 
-    python -m benchmarks.tuner [--quick] [--npu NAME] [--seeds N] [--trials N] [--tuners NAME ...]
+    python -m benchmarks.tuner [--quick] [--npu NAME] [--seeds N] [--trials N]
+        [--tuners NAME ...] [--networks NAME ...]
 
 Every distinct layer of ResNet-18 and EfficientNet-Lite0 is tuned by each tuner with each seed. A
 gap is the best of a run's own trials over the best schedule that `benchmarks.optimum` or any run
@@ -69,9 +70,10 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=5, help="runs of each tuner (default: 5)")
     parser.add_argument("--trials", type=int, default=64, help="points a layer (default: 64)")
     parser.add_argument("--tuners", nargs="+", default=list(TUNERS), help="xgb and others")
+    parser.add_argument("--networks", nargs="+", default=list(NETWORKS), help="networks to tune")
     arguments = parser.parse_args()
     seeds = 1 if arguments.quick else arguments.seeds
-    subjects = [_subject(name, arguments.npu, arguments.quick) for name in NETWORKS]
+    subjects = [_subject(name, arguments.npu, arguments.quick) for name in arguments.networks]
     folder = QUICK_RESULTS / ("tuner-quick" if arguments.quick else "tuner")
     folder.mkdir(parents=True, exist_ok=True)
     log = str(folder / f"{arguments.npu}.jsonl")
@@ -85,9 +87,13 @@ def main() -> int:
     best = _best(log, arguments.trials)
     layers = [row for subject in subjects for row in _layer_rows(subject, best, log)]
     figures: Row = {
-        "goals": goal_rows(layers, _rate(subjects[0]), default_seconds(arguments.npu)),
+        "goals": goal_rows(layers, _rate(arguments.npu), default_seconds(arguments.npu)),
         "gaps": gap_rows(layers),
-        "networks": [_network_row(subject, runs, arguments.npu, log) for subject in subjects],
+        "networks": [
+            _network_row(subject, runs, arguments.npu, log)
+            for subject in subjects
+            if "xgb" in arguments.tuners
+        ],
         "runs": runs,
         "layers": layers,
     }
@@ -98,7 +104,8 @@ def main() -> int:
     suffix = "" if arguments.npu == MAIN else f"_{arguments.npu}"
     write_result(f"tuner{suffix}", figures, configuration, results_folder(arguments))
     for name in ("layers", "gaps", "networks", "goals"):
-        _print(figures[name])
+        if figures[name]:
+            _print(figures[name])
     return 0
 
 
@@ -266,9 +273,9 @@ def goal_rows(layers: Sequence[Row], rate: float, seconds: float) -> list[Row]:
     ]  # fmt: skip
 
 
-def _rate(subject: Subject) -> float:
+def _rate(npu: str) -> float:
     """Return measurements a second of processor time of C2, over random points."""
-    task = subject.tasks[subject.names.index("C2")]
+    task = next(task for task in network_tasks(resnet18, npu) if _name(task) == "C2")
     space, rng = task.operator.space(task.npu), np.random.default_rng(0)
     schedules = [space.schedule(space.random(rng)) for _ in range(_RATE_SCHEDULES)]
     list(InProcess().measure(task, [default_schedule(task)]))
