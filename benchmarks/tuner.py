@@ -12,6 +12,7 @@ layers and one seed. Prints whether the goals hold; does not fail when they do n
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -65,13 +66,7 @@ class Subject:
 
 def main() -> int:
     """Tune, compare, print and record."""
-    parser = argument_parser("The tuner against the optimum, random and genetic search.")
-    parser.add_argument("--npu", default=MAIN, help=f"a preset (default: {MAIN})")
-    parser.add_argument("--seeds", type=int, default=5, help="runs of each tuner (default: 5)")
-    parser.add_argument("--trials", type=int, default=64, help="points a layer (default: 64)")
-    parser.add_argument("--tuners", nargs="+", default=list(TUNERS), help="xgb and others")
-    parser.add_argument("--networks", nargs="+", default=list(NETWORKS), help="networks to tune")
-    arguments = parser.parse_args()
+    arguments = _arguments()
     seeds = 1 if arguments.quick else arguments.seeds
     subjects = [_subject(name, arguments.npu, arguments.quick) for name in arguments.networks]
     folder = QUICK_RESULTS / ("tuner-quick" if arguments.quick else "tuner")
@@ -107,6 +102,16 @@ def main() -> int:
         if figures[name]:
             _print(figures[name])
     return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argument_parser("The tuner against the optimum, random and genetic search.")
+    parser.add_argument("--npu", default=MAIN, help=f"a preset (default: {MAIN})")
+    parser.add_argument("--seeds", type=int, default=5, help="runs of each tuner (default: 5)")
+    parser.add_argument("--trials", type=int, default=64, help="points a layer (default: 64)")
+    parser.add_argument("--tuners", nargs="+", default=list(TUNERS), help="xgb and others")
+    parser.add_argument("--networks", nargs="+", default=list(NETWORKS), help="networks to tune")
+    return parser.parse_args()
 
 
 def _subject(network: str, npu: str, quick: bool) -> Subject:
