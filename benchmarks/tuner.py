@@ -215,7 +215,9 @@ def _layer_rows(subject: Subject, best: Best, log: str) -> list[Row]:
         for tuner in runs:
             gaps = [cycles / target for cycles in runs[tuner]]
             row[f"{tuner}_gap_percent"] = round((_geomean(gaps) - 1) * 100, 3)
-        row["tuned_share_of_bound"] = round(bound / max(runs["xgb"]), 4)
+        tuned = best.get(("xgb", 0, task.key), default)
+        row["tuned_share_of_bound"] = round(bound / tuned, 4)
+        row["worst_seed_share_of_bound"] = round(bound / max(runs["xgb"], default=default), 4)
         rows.append(row)
     return rows
 
@@ -256,10 +258,8 @@ def goal_rows(layers: Sequence[Row], rate: float, seconds: float) -> list[Row]:
     """Return the goals with what was reached."""
     total = gap_rows(layers)[-1]
     default, xgb = (total[f"{who}_geomean_gap_percent"] / 100 for who in ("default", "xgb"))
-    numbered = {row["layer"]: row["tuned_share_of_bound"] for row in layers
-                if row["layer"] in RESNET18_LAYERS and row["layer"] != "C1"}  # fmt: skip
-    lowest = min(numbered, key=lambda name: numbered[name], default="")
-    share = numbered.get(lowest, 0.0)
+    numbered = [row for row in layers if row["layer"] in RESNET18_LAYERS and row["layer"] != "C1"]
+    shares = [_lowest(numbered, f"{which}_share_of_bound") for which in ("tuned", "worst_seed")]
     bounds = [row["optimum_over_bound"] for row in layers]
     worst = max((bound for bound in bounds if bound), default=math.inf)
     proven = f"{bounds.count(1.0)} of {len(bounds)} proven, others within {worst - 1:.1%}"
@@ -269,13 +269,19 @@ def goal_rows(layers: Sequence[Row], rate: float, seconds: float) -> list[Row]:
         _goal(f"default heuristic within {MAX_DEFAULT_GAP:.0%} of the optimum, geomean",
               f"{default:.2%}", default <= MAX_DEFAULT_GAP),
         _goal(f"xgb within {MAX_GAP:.0%} of the optimum, geomean", f"{xgb:.2%}", xgb <= MAX_GAP),
-        _goal(f"ResNet-18 C2 to C11, tuned, at {MIN_SHARE:.0%} of the lower bound or more",
-              f"{share:.1%} ({lowest})", share >= MIN_SHARE),
+        *(_goal(f"ResNet-18 C2 to C11, tuned {how}, at {MIN_SHARE:.0%} of the lower bound or more",
+                f"{share:.1%} ({layer})", share >= MIN_SHARE)
+          for how, (share, layer) in zip(("with seed 0", "with every seed"), shares)),
         _goal(f"{MIN_RATE:.0f} measurements a second on one core (56x56x64 -> 64, 3x3)",
               f"{rate:.0f}", rate >= MIN_RATE),
         _goal(f"default schedules of EfficientNet-Lite0 in {MAX_SECONDS} s of one core",
               f"{seconds:.1f} s", seconds <= MAX_SECONDS),
     ]  # fmt: skip
+
+
+def _lowest(rows: Sequence[Row], column: str) -> tuple[float, str]:
+    """Return the lowest figure of a column, and whose it is."""
+    return min(((row[column], row["layer"]) for row in rows), default=(0.0, "none measured"))
 
 
 def _rate(npu: str) -> float:
