@@ -15,6 +15,7 @@ from tests.codegen.test_measure import points
 ROW = {
     "npu": "vnpu-64", "layer": "C2 a", "kind": "conv2d", "points": 9, "measured": 3,
     "sampled": 1, "violations": 0, "proven": True, "default_over_optimum": 1.21, "seconds": 2.0,
+    "optimum_over_bound": 1.0,
 }  # fmt: skip
 
 
@@ -50,11 +51,13 @@ def test_small_spaces_are_counted_and_large_ones_estimated(monkeypatch: pytest.M
 
 
 def test_the_summary_takes_one_npu() -> None:
-    rows = [ROW, ROW | {"default_over_optimum": 1.0, "layer": "C3 b"}, ROW | {"npu": "other"}]
+    better = {"default_over_optimum": 1.0, "layer": "C3 b", "optimum_over_bound": 1.44}
+    rows = [ROW, ROW | better, ROW | {"npu": "other"}]
     row = summary("vnpu-64", rows)
     assert row["layers"] == row["proven"] == 2
     assert row["default_geomean"] == 1.1 and row["holds"]
     assert row["worst"] == "C2 a 1.2100"
+    assert (row["optimum_over_bound_geomean"], row["optimum_over_bound_max"]) == (1.2, 1.44)
     assert row["smallest_convolution_space"] == 9
 
 
