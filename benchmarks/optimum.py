@@ -80,7 +80,7 @@ class Layer:
 
 
 def main() -> int:
-    """Search, print, record; the exit code says whether all is proven without violations."""
+    """Search, print, record; the exit code says whether there are violations."""
     arguments = _arguments()
     results = [_one_npu(name, arguments) for name in arguments.npu]
     return int(any(row["violations"] for rows in results for row in rows))

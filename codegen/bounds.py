@@ -8,13 +8,11 @@ from dataclasses import fields
 
 import numpy as np
 
-from codegen.conv_bounds import conv_bounds, engine_cycles
+from codegen.conv_bounds import conv_bounds, engine_cycles, first_issue
 from codegen.conv_costs import Columns, Floats
 from codegen.ops.base import Operator
 from codegen.ops.window import WindowOperator
 from codegen.schedule import Schedule
-from runtime_sim.isa.cost import CONTROLLER_COST
-from runtime_sim.isa.layout import BY_MNEMONIC, SLOTS
 from runtime_sim.npu import NpuConfig
 
 
@@ -59,8 +57,7 @@ def with_work(operator: Operator, npu: NpuConfig, bounds: Floats) -> Floats:
     """
     work = operator.work(npu)
     moved = work.dram_bytes / sum(memory.bytes_per_cycle for memory in npu.memories)
-    registers = min(len(SLOTS[BY_MNEMONIC[name].opcode]) - 2 for name in ("LOAD", "STORE"))
-    issue = CONTROLLER_COST.command + CONTROLLER_COST.field * registers
+    issue = min(first_issue("LOAD"), first_issue("STORE"))
     least = issue + min(memory.latency for memory in npu.memories) + moved if moved else 0
     return np.maximum(bounds, math.ceil(max(work.cycles(npu), least)))
 

@@ -54,6 +54,12 @@ def engine_cycles(shape: ConvShape, npu: NpuConfig, columns: Columns) -> Floats:
     return np.maximum(costing.matrix()[0], costing.vector()[0])
 
 
+def first_issue(mnemonic: str) -> int:
+    """Return the least cycles of issuing a first command: all its registers have to be written."""
+    registers = len(SLOTS[BY_MNEMONIC[mnemonic].opcode]) - 2
+    return CONTROLLER_COST.command + CONTROLLER_COST.field * registers
+
+
 class _Chains:
     """The chains of one shape's schedules."""
 
@@ -71,9 +77,7 @@ class _Chains:
         passes = 2 if self.converts_out else 1
         c = self.costs
         self.vector, self.last_vector = passes * c.vector, passes * c.last_vector
-        # The registers of the first command all have to be written.
-        registers = len(SLOTS[BY_MNEMONIC["LOAD"].opcode]) - 2
-        self.issue = CONTROLLER_COST.command + CONTROLLER_COST.field * registers
+        self.issue = first_issue("LOAD")
         self.loaded = self.issue + self.first_latency + c.first_input
         self.begin = np.maximum(self.loaded + c.first_weights, self.loaded + c.first_convert)
         self.end = self.last_vector + self.latencies[2] + c.last_store

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 
 import numpy as np
 
 from codegen.conv_costs import ConvCosting, ConvCosts, Floats, Ints, lane_passes
-from codegen.conv_plan import RECORD_BYTES
+from codegen.conv_plan import RECORD_BYTES, WEIGHT_LOOPS
+from codegen.conv_steps import LOOPS
 from codegen.tiles import ALIGNMENT
 from codegen.transfer_counts import Windows
 from runtime_sim.npu import Memory
 
-LOOPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "spatial_outer": ("col", "row", "channel", "depth"),
-        "channel_outer": ("channel", "col", "row", "depth"),
-        "depth_outer": ("col", "row", "depth", "channel"),
-    }
-)
 CONSTANTS, INPUT, OUTPUT = 0, 2, 3
 """The regions of a lone operator's constants, input and output."""
 
@@ -125,7 +118,7 @@ class ConvMoves(ConvCosting):
         streams = self.s["weights"] == "stream"
         for name in LOOPS:
             mine = streams & (self.s["order"] == name)
-            times[mine] = self._repeats(_WEIGHTS, name)[mine]
+            times[mine] = self._repeats(WEIGHT_LOOPS, name)[mine]
         return every * times, first, count.astype(np.int64) * times
 
     def _weight_tilings(self) -> tuple[list[tuple[int, int]], Ints]:
@@ -227,7 +220,7 @@ class ConvMoves(ConvCosting):
         return total * rate, last * rate
 
 
-_SPATIAL, _WEIGHTS = frozenset({"row", "col"}), frozenset({"channel", "depth"})
+_SPATIAL = frozenset({"row", "col"})
 _DEPTHWISE, _SLICED = _SPATIAL | {"channel"}, _SPATIAL | {"depth"}
 
 

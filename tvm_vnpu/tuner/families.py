@@ -1,4 +1,7 @@
-"""Families of schedules: those that differ only in how far they overlap, bounded together."""
+"""Families of schedules: those that differ only in how far they overlap, bounded together.
+
+They differ in `space.GROWING`: larger values of these knobs can only lower a bound.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,11 @@ from numpy.typing import NDArray
 from codegen.bounds import bounds_of_columns, engine_bounds
 from codegen.ops.base import Operator
 from codegen.schedule import Schedule
-from codegen.space import Knob
+from codegen.space import GROWING, Knob
 from runtime_sim.npu import NpuConfig
 
 Columns = Mapping[str, NDArray[np.generic]]
 
-LOOSENING = (
-    "in_buffers", "weight_buffers", "out_buffers", "acc_buffers", "prefetch", "unroll",
-)  # fmt: skip
-"""Knobs whose larger values can only lower a bound: what the members of a family differ in."""
 _SIZES = ("tile_h", "tile_w", "first_tile_h", "tile_oc", "tile_ic", "micro_kernel")
 """Knobs that decide alone how long the engines compute."""
 _ROWS = 20_000
@@ -34,9 +33,9 @@ class Families:
     def __init__(self, operator: Operator, npu: NpuConfig, knobs: Sequence[Knob]) -> None:
         """Take the operator's knobs, or fewer values of them."""
         self._operator, self._npu = operator, npu
-        self._within = [knob for knob in knobs if knob.name in LOOSENING]
+        self._within = [knob for knob in knobs if knob.name in GROWING]
         self._sizes = [knob for knob in knobs if knob.name in _SIZES]
-        self._others = [knob for knob in knobs if knob.name not in (*LOOSENING, *_SIZES)]
+        self._others = [knob for knob in knobs if knob.name not in (*GROWING, *_SIZES)]
 
     def below(self, cycles: int) -> tuple[list[Schedule], NDArray[np.float64]]:
         """Return the families whose bound is below `cycles`, lowest first, and these bounds.

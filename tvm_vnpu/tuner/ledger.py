@@ -33,17 +33,6 @@ class Origin:
         )  # fmt: skip
 
 
-def wrong_cycles(task: Task, trial: Record) -> str:
-    """Return what is wrong with the cycles of a trial, which may come from a log; '' if nothing."""
-    try:
-        found = cycles(task.operator, trial.schedule, task.npu)
-    except VnpuError as error:
-        return str(error)
-    if found == trial.cycles:
-        return ""
-    return f"the log has {trial.cycles:,} cycles for a schedule that takes {found:,}"
-
-
 class Ledger:
     """Completes records of trials and checks; `measured` counts what no log had."""
 
@@ -59,6 +48,7 @@ class Ledger:
                 self._outcomes[where] = Outcome(record.cycles, record.error)
             else:
                 self._faults[where] = record.error
+        self._replayed = frozenset(self._outcomes)
 
     def complete(self, task: Task, drafts: Sequence[Record]) -> list[Record]:
         """Return the records with their cycles, in order; each is in the log before the next is.
@@ -85,6 +75,18 @@ class Ledger:
             self._faults[where] = fault_of(task.operator, trial.schedule, task.npu)
             self._append(replace(trial, event=CHECK, error=self._faults[where], features=()))
         return self._faults[where]
+
+    def wrong_cycles(self, task: Task, trial: Record) -> str:
+        """Return what is wrong with cycles that come from the log, '' for nothing."""
+        if (trial.key, trial.schedule) not in self._replayed:
+            return ""
+        try:
+            found = cycles(task.operator, trial.schedule, task.npu)
+        except VnpuError as error:
+            return str(error)
+        if found == trial.cycles:
+            return ""
+        return f"the log has {trial.cycles:,} cycles for a schedule that takes {found:,}"
 
     def _settle(self, draft: Record, outcome: Outcome) -> Record:
         record = replace(draft, cycles=outcome.cycles, error=outcome.error)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runtime_sim.errors import VnpuError
 from tvm_vnpu.tuner.defaults import BATCH, MAX_TRIALS, TRIALS
-from tvm_vnpu.tuner.ledger import Ledger, Origin, wrong_cycles
+from tvm_vnpu.tuner.ledger import Ledger, Origin
 from tvm_vnpu.tuner.measure import InProcess, Measurer
 from tvm_vnpu.tuner.records import Log, LogError, PathLike, Record, read_log
 from tvm_vnpu.tuner.result import TaskResult, Tuned
@@ -204,7 +204,7 @@ class Run:
         (record,) = self._ledger.complete(task, [draft])
         if record.cycles is None:
             raise VnpuError(f"{task.operator.name}: the default schedule fails", seen=record.error)
-        wrong = wrong_cycles(task, record)
+        wrong = self._ledger.wrong_cycles(task, record)
         if wrong:
             raise LogError(f"{task.operator.name}: {wrong}", fix="tune again, into another file")
         return _State(task, record, measured=self._ledger.measured - before)
@@ -238,7 +238,8 @@ class Run:
     def _crown(self, state: _State) -> None:
         """Keep the best trial that passes its check. Raises VnpuError where none does."""
         for record in state.ranked():
-            fault = wrong_cycles(state.task, record) or self._ledger.fault(state.task, record)
+            fault = self._ledger.wrong_cycles(state.task, record)
+            fault = fault or self._ledger.fault(state.task, record)
             if not fault:
                 state.winner = record
                 return
