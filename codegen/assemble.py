@@ -157,8 +157,8 @@ class _Stream:
             if node.condition.evaluate(env):
                 self.run(node.body, env)
         elif isinstance(node, CodeLoop):
-            for index in range(0, int(node.extent.evaluate(env)), node.step):
-                self.pending += node.cost
+            for index, cost in enumerate(_iteration_costs(node, env)):
+                self.pending += int(cost)
                 self.run(node.body, {**env, node.var: index})
 
     def _call(self, call: Call, env: Env) -> None:
@@ -267,14 +267,23 @@ def _events(nodes: tuple[CodeNode, ...], env: Env) -> int:
 
 def _node_events(node: CodeNode, env: Env) -> int:
     if isinstance(node, CodeLoop):
-        return _iterations(node, env) * (1 + _events(node.body, env))
+        return _passes(node, env) * (1 + _events(node.body, env))
     if isinstance(node, CodeBranch):
         return _events(node.body, env)
     return 0 if isinstance(node, Comment) else 1
 
 
-def _iterations(loop: CodeLoop, env: Env) -> int:
-    return max(0, -(-int(loop.extent.evaluate(env)) // loop.step))
+def _passes(loop: CodeLoop, env: Env) -> int:
+    return max(0, int(loop.extent.evaluate(env)))
+
+
+def _iteration_costs(loop: CodeLoop, env: Env) -> Indices:
+    """Return the cycles before each pass of a loop's body: an iteration's at its first."""
+    costs = np.zeros(_passes(loop, env), np.int64)
+    for part in loop.parts:
+        first, limit = (max(0, int(expr.evaluate(env))) for expr in (part.first, part.limit))
+        costs[first : limit : part.copies] = part.cost
+    return costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,15 +322,18 @@ class _Layout:
     def _loop(
         self, loop: CodeLoop, base: Indices, scope: _Scope, mask: Mask | None, level: int
     ) -> Iterator[_Site]:
-        count = _iterations(loop, self.params)
+        costs = _iteration_costs(loop, self.params)
         axis = [1] * self.depth
-        axis[level] = count
-        steps = np.arange(count, dtype=np.int64).reshape(axis)
+        axis[level] = len(costs)
+        steps = np.arange(len(costs), dtype=np.int64).reshape(axis)
         starts = base + steps * (1 + _events(loop.body, self.params))
-        self.cycles[starts if mask is None else starts[np.broadcast_to(mask, starts.shape)]] = (
-            loop.cost
-        )
-        inside = _Scope({**scope.env, loop.var: steps * loop.step})
+        costs = np.broadcast_to(costs.reshape(axis), starts.shape)
+        if mask is None:
+            self.cycles[starts] = costs
+        else:
+            keep = np.broadcast_to(mask, starts.shape)
+            self.cycles[starts[keep]] = costs[keep]
+        inside = _Scope({**scope.env, loop.var: steps})
         yield from self.place(loop.body, starts + 1, inside, mask, level + 1)
 
     def _branch(

@@ -10,15 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from codegen.controller import (
-    Code,
-    CodeBranch,
-    CodeLoop,
-    CodeNode,
-    Issue,
-    SetRegisters,
-    StepCall,
-)
+from codegen.controller import Code, CodeBranch, CodeLoop, CodeNode, Issue, SetRegisters
 from codegen.expr import Expr
 from codegen.kernel import Call
 
@@ -108,15 +100,14 @@ def _printed(nodes: tuple[CodeNode, ...], path: _Path) -> Iterator[tuple[Expr, _
         if isinstance(node, (Issue, SetRegisters)):
             yield from ((write.expr, path) for write in node.writes)
         elif isinstance(node, CodeLoop):
-            yield node.extent, path
-            yield from _printed(node.body, (*path, _Block(id(node.body), node.var)))
+            yield from ((e, path) for part in node.parts for e in (part.first, part.limit))
+            if node.copies == 1:  # else it is a function of its own
+                yield from _printed(node.body, (*path, _Block(id(node.body), node.var)))
         elif isinstance(node, CodeBranch):
             yield node.condition, path
             yield from _printed(node.body, (*path, _Block(id(node.body))))
         elif isinstance(node, Call):
             yield from ((expr, path) for expr in node.args.values())
-        elif isinstance(node, StepCall):
-            yield node.index, path
 
 
 def _binder(expr: Expr, path: _Path) -> _Block:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -25,7 +25,7 @@ from codegen.dataflow import (
     loop_entry,
     state_after,
 )
-from codegen.expr import Expr
+from codegen.expr import Expr, const, maximum
 from codegen.kernel import Call, Comment, Guard, Instr, Kernel, Loop, Node
 from codegen.skeleton import Skeleton, has_call, register_values
 from codegen.unroll import Branch, Rolled, UnrolledNode, unroll
@@ -87,14 +87,42 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopPart:
+    """`for (var = first; var < limit; var += copies)`; an iteration starts with `cost` cycles."""
+
+    first: Expr
+    limit: Expr
+    copies: int
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
 class CodeLoop:
-    """`for (var = 0; var < extent; var += step)`; each iteration starts with `cost` cycles."""
+    """A loop whose iterations run the body for `copies` values of `var` each, one by one.
+
+    An iteration starts with `cost` cycles. What is left of the extent runs in a second loop, one
+    value an iteration, at `rest_cost` cycles. The code holds a body for each copy and, if there may
+    be a rest, one for it; all are the same.
+    """
 
     var: str
     extent: Expr
-    step: int
+    copies: int
     body: tuple[CodeNode, ...]
     cost: int
+    rest_cost: int
+
+    @property
+    def parts(self) -> tuple[LoopPart, ...]:
+        """Return the loop over the whole iterations and the one over what may be left of them."""
+        rest = self.extent % self.copies
+        if rest.constant == 0:
+            return (LoopPart(const(0), self.extent, self.copies, self.cost),)
+        whole = maximum(self.extent - rest, 0)
+        return (
+            LoopPart(const(0), whole, self.copies, self.cost),
+            LoopPart(whole, self.extent, 1, self.rest_cost),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +133,7 @@ class CodeBranch:
     body: tuple[CodeNode, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StepCall:
-    """A call of a C function that stands for a copy of a loop's body, in code about to be printed.
-
-    `index` is what the copy has for the loop variable (see `c_steps`).
-    """
-
-    function: str
-    index: Expr
-
-
-CodeNode = SetRegisters | Issue | CodeLoop | CodeBranch | Comment | Call | StepCall
+CodeNode = SetRegisters | Issue | CodeLoop | CodeBranch | Comment | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +229,7 @@ def _filled(form: tuple[CodeNode, ...], nodes: tuple[UnrolledNode, ...]) -> Iter
                 yield SetRegisters(values, setting.cost)
                 setting = None
             body = tuple(_filled(code.body, node.body))
-            yield CodeLoop(code.var, node.extent, code.step, body, code.cost)
+            yield replace(code, extent=node.extent, body=body)
         elif isinstance(code, CodeBranch) and isinstance(node, Branch):
             yield CodeBranch(node.condition, tuple(_filled(code.body, node.body)))
         elif isinstance(node, Comment):
@@ -250,16 +267,22 @@ class _Annotation:
 
     def _loop(self, node: Hoisted, state: State) -> CodeLoop:
         body, _ = self.annotate(node.body, loop_entry(node).apply(state))
-        cost, size = CONTROLLER_COST.iteration, self.code_bytes(body)
+        loop = node.loop
+        cost, rest_cost = (self._iteration(body, copies) for copies in (loop.copies, 1))
+        return CodeLoop(loop.var, loop.extent, loop.copies, body, cost, rest_cost)
+
+    def _iteration(self, body: tuple[CodeNode, ...], copies: int) -> int:
+        """Return the cycles that start an iteration whose code is `copies` of `body`."""
+        cost, size = CONTROLLER_COST.iteration, self.code_bytes(body, copies)
         if size > self.npu.instruction_memory:
             cost += math.ceil(size / self.npu.memory_of(0).bytes_per_cycle)
-        return CodeLoop(node.loop.var, node.loop.extent, node.loop.step, body, cost)
+        return cost
 
-    def code_bytes(self, nodes: tuple[CodeNode, ...]) -> int:
-        """Return the code size of `nodes`; each kernel called counts once."""
+    def code_bytes(self, nodes: tuple[CodeNode, ...], copies: int = 1) -> int:
+        """Return the code size of copies of `nodes`; each kernel called counts once."""
         callees: set[str] = set()
         own = sum(self._node_bytes(node, callees) for node in nodes)
-        return own + sum(self.callee_bytes[name] for name in callees)
+        return copies * own + sum(self.callee_bytes[name] for name in callees)
 
     def _node_bytes(self, node: CodeNode, callees: set[str]) -> int:
         if isinstance(node, Issue):
@@ -267,7 +290,8 @@ class _Annotation:
         if isinstance(node, SetRegisters):
             return CONTROLLER_COST.field_bytes * len(node.values)
         if isinstance(node, (CodeLoop, CodeBranch)):
-            return sum(self._node_bytes(child, callees) for child in node.body)
+            bodies = sum(part.copies for part in node.parts) if isinstance(node, CodeLoop) else 1
+            return bodies * sum(self._node_bytes(child, callees) for child in node.body)
         if isinstance(node, Call):
             callees.add(node.kernel.name)
         return 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from codegen.c_locals import Declarations, choose_locals
-from codegen.c_steps import Step, share_steps
+from codegen.c_steps import Step, Steps, steps_of
 from codegen.controller import (
     Code,
     CodeBranch,
@@ -17,11 +17,10 @@ from codegen.controller import (
     Issue,
     Program,
     SetRegisters,
-    StepCall,
     Write,
     lower_program,
 )
-from codegen.expr import Names
+from codegen.expr import Names, var
 from codegen.kernel import Call, Comment, Kernel
 from runtime_sim.errors import VnpuError
 from runtime_sim.isa.layout import BY_MNEMONIC, SLOTS
@@ -102,49 +101,61 @@ def _kernel(code: Code) -> list[str]:
 
 
 def _print_kernel(code: Code) -> list[str]:
-    code, steps = share_steps(code)
-    names = [code.name, *code.params]
-    _check_identifiers(code.name, [*names, *(step.var for step in steps)])
+    _check_identifiers(code.name, [code.name, *code.params])
+    steps = steps_of(code.body, code.name)
     lines = list(_comment(code.doc, "")) if code.doc else []
-    arguments = "vnpu_t *vnpu"
     if code.params:
         lines += [f"struct {code.name}_args {{"]
         lines += _fill([f"int64_t {name};" for name in code.params], INDENT)
         lines += ["};", ""]
-        arguments += f", const struct {code.name}_args *a"
-    for step in steps:
-        signature = f"{step.name}({arguments}, int64_t {step.var})"
-        lines += [*_function(signature, _step(step, code)), ""]
-    return [*lines, *_function(f"{code.name}({arguments})", _body(code))]
+    lines += _step_functions(code, steps)
+    return [*lines, *_function(code.name, _arguments(code), _body(code, steps))]
 
 
-def _function(signature: str, body: list[str]) -> list[str]:
-    return [*_wrap(f"static void {signature}", ""), "{", *body, "}"]
+def _step_functions(code: Code, steps: Steps) -> Iterator[str]:
+    for step in steps.values():
+        _check_identifiers(code.name, list(step.variables))
+        arguments = [*_arguments(code), *(f"int64_t {name}" for name in step.variables)]
+        yield from _function(step.name, arguments, _step(step, code, steps))
+        yield ""
 
 
-def _step(step: Step, code: Code) -> list[str]:
+def _arguments(code: Code) -> list[str]:
+    struct = f"const struct {code.name}_args *a"
+    return ["vnpu_t *vnpu", struct] if code.params else ["vnpu_t *vnpu"]
+
+
+def _function(name: str, arguments: list[str], body: list[str]) -> list[str]:
+    return [*_wrap(f"static void {name}({', '.join(arguments)})", ""), "{", *body, "}"]
+
+
+def _step(step: Step, code: Code, steps: Steps) -> list[str]:
     """Return the body of the function of a step of a kernel."""
-    lines = _body(replace(code, body=step.body), step.var)
-    unused = not any(re.search(rf"\b{step.var}\b", line) for line in lines)
-    return [f"{INDENT}(void){step.var};", *lines] if unused else lines
+    lines = _body(replace(code, body=step.body), steps, *step.variables)
+    text = "\n".join(lines)
+    unused = [name for name in step.variables if not re.search(rf"\b{name}\b", text)]
+    return [*(f"{INDENT}(void){name};" for name in unused), *lines]
 
 
 def _entry(symbol: str, code: Code, static: bool) -> list[str]:
     _check_identifiers(symbol, [symbol])
     linkage = "static " if static else ""
+    steps = steps_of(code.body, symbol)
     return [
+        *_step_functions(code, steps),
         *(_comment(code.doc, "") if code.doc else ()),
         *([] if static else [f"int32_t {symbol}_emit(vnpu_t *vnpu);"]),
         f"{linkage}int32_t {symbol}_emit(vnpu_t *vnpu)",
         "{",
-        *_Printer(code, choose_locals(code)).block(code.body, INDENT, {}),
+        *_Printer(code, choose_locals(code), steps).block(code.body, INDENT, {}),
         f"{INDENT}return vnpu->status;",
         "}",
     ]
 
 
-def _body(code: Code, *variables: str) -> list[str]:
-    lines = list(_Printer(code, choose_locals(code, variables)).block(code.body, INDENT, {}))
+def _body(code: Code, steps: Steps, *variables: str) -> list[str]:
+    printer = _Printer(code, choose_locals(code, variables), steps)
+    lines = list(printer.block(code.body, INDENT, {}))
     if code.params and not any(_ARGS in line or "(vnpu, a" in line for line in lines):
         lines.insert(0, f"{INDENT}(void)a;")
     if not any("(vnpu" in line for line in lines):
@@ -158,6 +169,7 @@ class _Printer:
 
     code: Code
     declarations: Declarations
+    steps: Steps
 
     def block(self, nodes: tuple[CodeNode, ...], indent: str, outer: Names) -> Iterator[str]:
         """Yield the lines of a block."""
@@ -187,9 +199,6 @@ class _Printer:
             yield from self.loop(node, indent, names)
         elif isinstance(node, CodeBranch):
             yield from self.branch(node, indent, names)
-        elif isinstance(node, StepCall):
-            arguments = "vnpu, a, " if self.code.params else "vnpu, "
-            yield f"{indent}{node.function}({arguments}{node.index.to_c(_ARGS, 0, names)});"
         else:
             yield from _call(node, indent, names)
 
@@ -207,14 +216,27 @@ class _Printer:
         yield f"{indent}}}"
 
     def loop(self, loop: CodeLoop, indent: str, names: Names) -> Iterator[str]:
-        """Yield the lines of a loop."""
+        """Yield the lines of a loop and of the one over what is left of its iterations."""
         _check_identifiers(self.code.name, [loop.var])
-        step = f"++{loop.var}" if loop.step == 1 else f"{loop.var} += {loop.step}"
-        limit = loop.extent.to_c(_ARGS, 4, names)
-        yield from _wrap(f"for (int64_t {loop.var} = 0; {loop.var} < {limit}; {step}) {{", indent)
-        yield f"{indent}{INDENT}VNPU_ITERATION({loop.cost});"
-        yield from self.block(loop.body, indent + INDENT, names)
-        yield f"{indent}}}"
+        for part in loop.parts:
+            first, limit = (e.to_c(_ARGS, 4, names) for e in (part.first, part.limit))
+            advance = f"++{loop.var}" if part.copies == 1 else f"{loop.var} += {part.copies}"
+            head = f"for (int64_t {loop.var} = {first}; {loop.var} < {limit}; {advance}) {{"
+            yield from _wrap(head, indent)
+            yield f"{indent}{INDENT}VNPU_ITERATION({part.cost});"
+            if loop.copies == 1:
+                yield from self.block(loop.body, indent + INDENT, names)
+            else:
+                calls = (self.step(loop, copy) for copy in range(part.copies))
+                yield from (indent + INDENT + call for call in calls)
+            yield f"{indent}}}"
+
+    def step(self, loop: CodeLoop, copy: int) -> str:
+        """Return the call of an unrolled loop's function for one of the copies."""
+        step = self.steps[id(loop.body)]
+        index = (var(loop.var) + copy).to_c()
+        handed = ["vnpu", *(["a"] if self.code.params else []), *step.variables[:-1], index]
+        return f"{step.name}({', '.join(handed)});"
 
 
 def _call(call: Call, indent: str, names: Names) -> Iterator[str]:

@@ -49,7 +49,7 @@ def _form(node: UnrolledNode, numbers: dict[Expr, int]) -> tuple[object, ...]:
         return (node.mnemonic, *ids)
     if isinstance(node, Rolled):
         body = tuple(_form(child, numbers) for child in node.body)
-        return ("for", node.var, node.step, bool(node.extent.constant), body)
+        return ("for", node.var, node.copies, bool(node.extent.constant), body)
     if isinstance(node, Branch):
         return ("if", tuple(_form(child, numbers) for child in node.body))
     return ("comment",)

@@ -1,22 +1,25 @@
-"""Unrolling: turn the loops of a kernel into loops that stay rolled and copies that do not."""
+"""Unrolling: lay out short loops copy by copy, and note how many copies the others hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from codegen.expr import Expr, const, minimum, var
+from codegen.expr import Expr, const
 from codegen.kernel import Call, Comment, Guard, Instr, Loop, Node
 from runtime_sim.errors import VnpuError
 
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """`for (var = 0; var < extent; var += step)`: what is left of a loop after unrolling."""
+    """A loop that stays: an iteration runs the body for `copies` values of `var`, one by one.
+
+    What that leaves of the extent runs one value an iteration.
+    """
 
     var: str
     extent: Expr
-    step: int
+    copies: int
     body: tuple[UnrolledNode, ...]
 
 
@@ -47,8 +50,7 @@ def unroll(nodes: tuple[Node, ...], kernel: str) -> tuple[UnrolledNode, ...]:
     """Return `nodes` with loops unrolled as they ask and constant guards decided.
 
     A loop of one iteration is laid out always, as is one of no more iterations than its factor. Any
-    other loop unrolled by k becomes a loop over the whole multiples of k and one over the rest,
-    whose bodies are copies of one form. Raises VnpuError, which names the kernel, for full
+    other keeps one body for all its copies. Raises VnpuError, which names the kernel, for full
     unrolling of a loop whose extent is made of parameters, and for a negative factor.
     """
     return tuple(_expand(nodes, Values({}), kernel))
@@ -84,34 +86,17 @@ def _guard(guard: Guard, values: Values, kernel: str) -> Iterator[UnrolledNode]:
 def _loop(loop: Loop, values: Values, kernel: str) -> Iterator[UnrolledNode]:
     extent = loop.extent.constant
     factor = _factor(loop, extent, kernel)
-    if extent is not None and extent <= factor:
-        for index in range(extent):
-            yield from _copy(loop, const(index), values, kernel)
+    if extent is None or extent > factor:
+        body = tuple(_expand(loop.body, values, kernel))
+        yield Rolled(loop.var, loop.extent, factor, body)
         return
-    rest = loop.extent % factor
-    whole = loop.extent - rest
-    yield _rolled(loop, whole, factor, var(loop.var), values, kernel)
-    if rest.constant != 0:
-        # The minimum keeps a negative extent from running the last iterations.
-        last = minimum(rest, loop.extent)
-        yield _rolled(loop, last, 1, whole + var(loop.var), values, kernel)
-
-
-def _rolled(
-    loop: Loop, extent: Expr, factor: int, index: Expr, values: Values, kernel: str
-) -> Rolled:
-    copies = (_copy(loop, index + j, values, kernel) for j in range(factor))
-    return Rolled(loop.var, extent, factor, tuple(node for copy in copies for node in copy))
-
-
-def _copy(loop: Loop, index: Expr, values: Values, kernel: str) -> Iterator[UnrolledNode]:
-    if index != var(loop.var):
-        values = Values({**values.of, loop.var: index})
-    return _expand(loop.body, values, kernel)
+    for index in range(extent):
+        copy = Values({**values.of, loop.var: const(index)})
+        yield from _expand(loop.body, copy, kernel)
 
 
 def _factor(loop: Loop, extent: int | None, kernel: str) -> int:
-    """Return how many copies of the body an iteration holds."""
+    """Return how many copies of the body an iteration of the loop holds."""
     if loop.unroll < 0:
         raise VnpuError(
             f"kernel {kernel}: loop {loop.var!r} has a negative unroll factor",

@@ -97,7 +97,8 @@ class KernelSource:
             moved = {**args, "base": var("call") * 3 + self.random.randint(-5, 5)}
             guarded = Guard(less(var("call"), 2), (Call(kernel, moved, text),))
             plain = self.instruction(()).substitute(args)
-            loop = Loop("call", const(self.random.randint(0, 4)), (guarded, plain))
+            extent, unroll = self.random.randint(0, 6), self.random.choice((1, 2, 3))
+            loop = Loop("call", const(extent), (guarded, plain), unroll)
             nodes += [Call(kernel, args), loop, plain]
         return Kernel(name, (), tuple(nodes))
 

@@ -7,6 +7,17 @@ struct conv3x3_args {
     int64_t flags; int64_t zp; int64_t hi;
 };
 
+static void conv3x3_step(vnpu_t *vnpu, const struct conv3x3_args *a, int64_t row, int64_t oc)
+{
+    (void)row;
+    const int64_t oc_1 = a->acc + oc * 448;
+    VAR(CONV, w_addr, a->spm + 4096 + oc * 144); VAR(CONV, acc_addr, oc_1);
+    vnpu_conv(vnpu);
+    VAR(REQUANT, acc_addr, oc_1); VAR(REQUANT, out_addr, a->spm + 8192 + oc * 16);
+    VAR(REQUANT, params, a->spm + 6000 + oc * 192);
+    vnpu_requant(vnpu);
+}
+
 static void conv3x3(vnpu_t *vnpu, const struct conv3x3_args *a)
 {
     /* One row at a time: the next row loads while this one is convolved. */
@@ -37,26 +48,12 @@ static void conv3x3(vnpu_t *vnpu, const struct conv3x3_args *a)
         VAR(CONV, in_addr, row_1);
         for (int64_t oc = 0; oc < 2; oc += 2) {
             VNPU_ITERATION(6);
-            const int64_t oc_1 = a->acc + oc * 448, oc_2 = a->acc + (oc + 1) * 448;
-            VAR(CONV, w_addr, a->spm + 4096 + oc * 144); VAR(CONV, acc_addr, oc_1);
-            vnpu_conv(vnpu);
-            VAR(REQUANT, acc_addr, oc_1); VAR(REQUANT, out_addr, a->spm + 8192 + oc * 16);
-            VAR(REQUANT, params, a->spm + 6000 + oc * 192);
-            vnpu_requant(vnpu);
-            VAR(CONV, w_addr, a->spm + 4096 + (oc + 1) * 144); VAR(CONV, acc_addr, oc_2);
-            vnpu_conv(vnpu);
-            VAR(REQUANT, acc_addr, oc_2); VAR(REQUANT, out_addr, a->spm + 8192 + (oc + 1) * 16);
-            VAR(REQUANT, params, a->spm + 6000 + (oc + 1) * 192);
-            vnpu_requant(vnpu);
+            conv3x3_step(vnpu, a, row, oc);
+            conv3x3_step(vnpu, a, row, oc + 1);
         }
-        for (int64_t oc = 0; oc < 1; ++oc) {
+        for (int64_t oc = 2; oc < 3; ++oc) {
             VNPU_ITERATION(6);
-            const int64_t oc_3 = a->acc + (oc + 2) * 448;
-            VAR(CONV, w_addr, a->spm + 4096 + (oc + 2) * 144); VAR(CONV, acc_addr, oc_3);
-            vnpu_conv(vnpu);
-            VAR(REQUANT, acc_addr, oc_3); VAR(REQUANT, out_addr, a->spm + 8192 + (oc + 2) * 16);
-            VAR(REQUANT, params, a->spm + 6000 + (oc + 2) * 192);
-            vnpu_requant(vnpu);
+            conv3x3_step(vnpu, a, row, oc);
         }
     }
     if ((a->flags & 4) != 0) {
