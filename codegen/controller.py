@@ -22,7 +22,6 @@ from codegen.dataflow import (
     Setup,
     State,
     hoist,
-    loop_entry,
     state_after,
 )
 from codegen.expr import Expr, const, maximum
@@ -266,7 +265,7 @@ class _Annotation:
         return tuple(out), state
 
     def _loop(self, node: Hoisted, state: State) -> CodeLoop:
-        body, _ = self.annotate(node.body, loop_entry(node).apply(state))
+        body, _ = self.annotate(node.body, node.entry.apply(state))
         loop = node.loop
         cost, rest_cost = (self._iteration(body, copies) for copies in (loop.copies, 1))
         return CodeLoop(loop.var, loop.extent, loop.copies, body, cost, rest_cost)

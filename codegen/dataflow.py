@@ -26,16 +26,28 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Hoisted:
-    """A rolled loop whose body has been hoisted too; `effect` is that of one pass of the body."""
+    """A rolled loop whose body has been hoisted too.
+
+    `entry` is what its passes leave of the state before the loop at the start of each of them.
+    """
 
     loop: Rolled
     body: tuple[HoistedNode, ...]
+    entry: Effect
     effect: Effect
+
+    @classmethod
+    def of(cls, loop: Rolled, body: tuple[HoistedNode, ...]) -> Hoisted:
+        """Return the loop with a body."""
+        once = effect_of(body)
+        entry = once.maybe(loop.var)
+        after = entry.then(once).without(loop.var) if loop.extent.constant else entry
+        return cls(loop, body, entry, after)
 
 
 @dataclass(frozen=True, slots=True)
 class HoistedBranch:
-    """A branch whose body has been hoisted; `effect` is that of the body."""
+    """A branch whose body has been hoisted; `effect` is that of the body, run or not."""
 
     condition: Expr
     body: tuple[HoistedNode, ...]
@@ -60,10 +72,10 @@ def hoist(
             if invariant:
                 out.append(Setup(invariant))
             body = hoist(node.body, done | frozenset(invariant))
-            out.append(Hoisted(node, body, effect_of(body)))
+            out.append(Hoisted.of(node, body))
         elif isinstance(node, Branch):
             body = hoist(node.body, done)
-            out.append(HoistedBranch(node.condition, body, effect_of(body)))
+            out.append(HoistedBranch(node.condition, body, effect_of(body).maybe()))
         else:
             out.append(node)
     return tuple(out)
@@ -178,12 +190,8 @@ def effect(node: HoistedNode) -> Effect:
     values = _values(node)
     if values is not None:
         return Effect({register: Change(expr, True) for register, expr in values.items()})
-    if isinstance(node, HoistedBranch):
-        return node.effect.maybe()
-    if isinstance(node, Hoisted):
-        header = node.effect.maybe(node.loop.var)
-        runs = node.loop.extent.constant
-        return header.then(node.effect).without(node.loop.var) if runs else header
+    if isinstance(node, (Hoisted, HoistedBranch)):
+        return node.effect
     return Effect(forgets=isinstance(node, Call))
 
 
@@ -193,8 +201,3 @@ def effect_of(nodes: tuple[HoistedNode, ...]) -> Effect:
     for node in nodes:
         total = total.then(effect(node))
     return total
-
-
-def loop_entry(node: Hoisted) -> Effect:
-    """Return what is left of the state before a loop at the start of each of its iterations."""
-    return node.effect.maybe(node.loop.var)

@@ -1,6 +1,7 @@
 """The total of a timeline, without its moments: what a search for schedules asks for.
 
-The recurrence is that of `runtime_sim.timing`; tests hold the two equal.
+The recurrence is that of `runtime_sim.timing`; tests hold the two equal, and the one in C that
+`codegen.totals` runs for the tuner.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ def total_cycles(work: Work, config: NpuConfig) -> int:
     try:
         return _run(work, config)
     except IndexError:
-        raise TimingError("a command waits for what no earlier command posts") from None
+        raise not_causal() from None
+
+
+def not_causal() -> TimingError:
+    """Return the error of a stream whose commands wait for each other."""
+    return TimingError("a command waits for what no earlier command posts")
 
 
 def _run(work: Work, config: NpuConfig) -> int:

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from codegen import measure
+from codegen.assemble import Block
+from codegen.ops.base import Operator
+from codegen.schedule import Schedule
 from runtime_sim.errors import VnpuError
+from runtime_sim.npu import NpuConfig
 from tests.tuner import slow
 from tests.tuner.subjects import tasks
 from tvm_vnpu.tuner import InProcess, Processes, tune_tasks
@@ -24,13 +29,13 @@ from tvm_vnpu.tuner.task import Task
 HOME = "tvm_vnpu.tuner.processes.measure_parcel"
 
 
-def _schedules(task: Task, count: int) -> list[object]:
+def _schedules(task: Task, count: int) -> list[Schedule]:
     space = task.operator.space(task.npu)
     return [space.schedule(point) for point, _ in zip(space.points(), range(count))]
 
 
 def _outcomes(measurer: Measurer, task: Task, count: int) -> dict[int, Outcome]:
-    found = list(measurer.measure(task, _schedules(task, count)))  # type: ignore[arg-type]
+    found = list(measurer.measure(task, _schedules(task, count)))
     assert len(found) == count
     return dict(found)
 
@@ -48,7 +53,7 @@ def test_a_deadly_candidate_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(HOME, slow.dies_of_two)
     (task,) = tasks("conv2d")
     wanted = _outcomes(InProcess(), task, 5)
-    deadly = [i for i, s in enumerate(_schedules(task, 5)) if s.unroll == 2]  # type: ignore[attr-defined]
+    deadly = [i for i, s in enumerate(_schedules(task, 5)) if s.unroll == 2]
     with Processes(1) as measurer:
         found = _outcomes(measurer, task, 5)
     assert deadly and found == wanted | dict.fromkeys(deadly, Outcome(None, DIED))
@@ -81,11 +86,16 @@ def test_a_worker_of_another_version_refuses() -> None:
 
 
 def test_a_fault_of_the_compiler_costs_one_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*arguments: object) -> int:
-        raise ZeroDivisionError("one\ntwo")
-
-    monkeypatch.setattr("tvm_vnpu.tuner.measure.cycles", fail)
+    """Candidates are costed together; the others' cycles come out all the same."""
     (task,) = tasks("conv2d")
-    assert _outcomes(InProcess(), task, 1) == {
-        0: Outcome(None, "internal error: ZeroDivisionError: one two")
-    }
+    wanted, broken = _outcomes(InProcess(), task, 20), _schedules(task, 20)[17]
+    whole = measure._blocks
+
+    def fail(operator: Operator, schedule: Schedule, npu: NpuConfig) -> list[Block]:
+        if schedule == broken:
+            raise ZeroDivisionError("one\ntwo")
+        return whole(operator, schedule, npu)
+
+    monkeypatch.setattr("codegen.measure._blocks", fail)
+    error = Outcome(None, "internal error: ZeroDivisionError: one two")
+    assert _outcomes(InProcess(), task, 20) == wanted | {17: error}

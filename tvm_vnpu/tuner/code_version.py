@@ -36,7 +36,8 @@ _NO_CYCLES = (
 
 
 def _files(package: Path) -> list[tuple[str, Path]]:
-    named = ((path.relative_to(package.parent).as_posix(), path) for path in package.rglob("*.py"))
+    paths = (path for suffix in ("py", "c") for path in package.rglob(f"*.{suffix}"))
+    named = ((path.relative_to(package.parent).as_posix(), path) for path in paths)
     return sorted((name, path) for name, path in named if not name.startswith(_NO_CYCLES))
 
 

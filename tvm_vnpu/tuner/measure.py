@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codegen.measure import cycles
+from codegen.measure import cycles, cycles_of
 from codegen.ops.base import Operator
 from codegen.schedule import Schedule, Value
 from runtime_sim.errors import VnpuError
@@ -18,6 +18,9 @@ from tvm_vnpu.tuner.code_version import versions
 from tvm_vnpu.tuner.task import Task
 
 _log = logging.getLogger(__name__)
+
+_TOGETHER = 16
+"""Candidates whose commands are costed together: NumPy's calls cost as much for one as for all."""
 
 DIED = "the process that measured it died: out of memory?"
 
@@ -54,15 +57,27 @@ class Measurer(ABC):
 
 
 class InProcess(Measurer):
-    """Measures in this process, one after the other."""
+    """Measures in this process."""
 
     def measure(self, task: Task, schedules: Sequence[Schedule]) -> Iterator[tuple[int, Outcome]]:
         """Yield the outcomes in order."""
-        for index, schedule in enumerate(schedules):
-            yield index, outcome_of(task.operator, schedule, task.npu)
+        yield from enumerate(outcomes_of(task.operator, schedules, task.npu))
 
 
-def outcome_of(operator: Operator, schedule: Schedule, npu: NpuConfig) -> Outcome:
+def outcomes_of(
+    operator: Operator, schedules: Sequence[Schedule], npu: NpuConfig
+) -> Iterator[Outcome]:
+    """Yield each schedule's outcome; one that goes wrong makes no difference to the others."""
+    for first in range(0, len(schedules), _TOGETHER):
+        some = schedules[first : first + _TOGETHER]
+        try:
+            found = [Outcome(cycles) for cycles in cycles_of(operator, some, npu)]
+        except Exception:  # whose fault it is, and what, comes out where each is measured alone
+            found = [_outcome_of(operator, schedule, npu) for schedule in some]
+        yield from found
+
+
+def _outcome_of(operator: Operator, schedule: Schedule, npu: NpuConfig) -> Outcome:
     """Return a schedule's cycles; what goes wrong becomes the reason and ends nothing else."""
     try:
         return Outcome(cycles(operator, schedule, npu))
@@ -105,7 +120,8 @@ def measure_parcel(
     """
     require_versions(expected, versions())
     operator, npu = _unpacked(subject)
-    outcomes = [outcome_of(operator, Schedule.from_dict(knobs), npu) for knobs in schedules]
+    candidates = [Schedule.from_dict(knobs) for knobs in schedules]
+    outcomes = outcomes_of(operator, candidates, npu)
     return [(outcome.cycles, outcome.error) for outcome in outcomes]
 
 
