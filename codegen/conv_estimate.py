@@ -30,6 +30,24 @@ def estimate(shape: ConvShape, s: Schedule, npu: NpuConfig) -> float:
     return average_step(shape.thinned(), s, npu).total()
 
 
+def least_cycles(shape: ConvShape, s: Schedule, npu: NpuConfig) -> float:
+    """Return the array's cycles in all steps, or those of moving everything once if it is more.
+
+    That is less than the estimate of any schedule with these tiles and this micro-kernel.
+    """
+    at, memory = ConvLayout(shape, s), npu.memory_of(0)
+    spatial = at.row_tiles * at.col_tiles
+    cols = _mean_window(shape.cols, s.tile_w, 0)
+    rows = (shape.rows.elements_read, cols, shape.source.channels)
+    out = (shape.rows.out / at.row_tiles, shape.cols.out / at.col_tiles,
+           shape.target.channels / at.channel_tiles)  # fmt: skip
+    moved = at.col_tiles * box_cycles(shape.source, rows, memory)
+    moved += spatial * at.channel_tiles * box_cycles(shape.target, out, memory)
+    moved += transfer_cycles(shape.depth * shape.target.channels, memory)
+    array = spatial * at.channel_tiles * _array_cycles(shape, s, at, npu)
+    return max(array, moved)
+
+
 @dataclass(frozen=True, slots=True)
 class AverageStep:
     """Cycles of an average step, by resource, and how the steps nest.

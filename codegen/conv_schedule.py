@@ -3,23 +3,29 @@
 The estimate of a schedule is the largest of four totals, plus the exposed first load and last
 store: array cycles (every command's passes, fill and drain), vector passes, DRAM cycles (bytes in
 whole bursts, halos included) and controller cycles. It never runs the timeline.
+
+Tiles are looked at in the order of what the array or the memory must at least take. The first one
+whose least is above the best schedule so far ends the search.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from codegen.conv_estimate import estimate
+from codegen.conv_estimate import estimate, least_cycles
 from codegen.conv_plan import ConvShape
 from codegen.conv_space import (
     canonical,
     channel_tiles,
-    depth_halvings,
+    depth_tiles,
     equal_parts,
     halvings,
+    has_slices,
     is_legal,
+    micro_kernels,
 )
 from codegen.schedule import MAX_PREFETCH, Schedule
 from runtime_sim.npu import NpuConfig
@@ -32,45 +38,69 @@ MAX_KEPT = 64
 def schedules(shape: ConvShape, npu: NpuConfig) -> tuple[Schedule, ...]:
     """Return the legal candidate schedules, cheapest estimate first."""
     shape = shape.thinned()
-    found = list(_candidates(shape, npu, 2)) or list(_candidates(shape, npu, 1))
-    ranked = sorted(found, key=lambda s: estimate(shape, s, npu))
+    ranked = _ranked(shape, npu, 2) or _ranked(shape, npu, 1)
     return tuple(dict.fromkeys(canonical(shape, s) for s in ranked[:MAX_KEPT]))
 
 
-def _candidates(shape: ConvShape, npu: NpuConfig, buffers: int) -> Iterator[Schedule]:
-    """Yield legal schedules with as many buffers of everything, but ACC perhaps."""
-    packed = shape.packs_taps(npu.array_rows)
-    start = Schedule(
-        tile_ic=shape.group_in, micro_kernel="packed_taps" if packed else "implicit_gemm",
-        in_buffers=buffers, weight_buffers=buffers, out_buffers=buffers,
-    )  # fmt: skip
+def _ranked(shape: ConvShape, npu: NpuConfig, buffers: int) -> list[Schedule]:
+    """Return legal schedules with as many buffers of everything, but ACC perhaps, best first."""
+    best, found = math.inf, []
+    bases = [(least_cycles(shape, s, npu), s) for s in _bases(shape, npu, buffers)]
+    for least, base in sorted(bases, key=lambda pair: pair[0]):
+        if least > best:
+            break
+        for s in _variants(shape, npu, base):
+            if s.tile_ic < shape.group_in and least_cycles(shape, s, npu) > best:
+                continue
+            cycles = estimate(shape, s, npu)
+            best = min(best, cycles)
+            found.append((cycles, s))
+    return [s for _, s in sorted(found, key=lambda pair: pair[0])]
+
+
+def _bases(shape: ConvShape, npu: NpuConfig, buffers: int) -> Iterator[Schedule]:
+    """Yield micro-kernels and output tiles whose sums fit ACC, with all input channels."""
+    kernels = micro_kernels(shape, npu)
     for tile_oc in channel_tiles(shape, npu):
         for tile_h, tile_w in _spatial_tiles(shape, npu, tile_oc):
-            acc_buffers = min(buffers, npu.acc_elements // (tile_h * tile_w * tile_oc))
-            base = replace(
-                start, tile_h=tile_h, tile_w=tile_w, tile_oc=tile_oc, acc_buffers=acc_buffers
-            )
-            yield from _variants(shape, npu, base)
+            base = Schedule(
+                tile_h=tile_h, tile_w=tile_w, tile_oc=tile_oc, tile_ic=shape.group_in,
+                in_buffers=buffers, weight_buffers=buffers, out_buffers=buffers,
+                acc_buffers=min(buffers, npu.acc_elements // (tile_h * tile_w * tile_oc)),
+            )  # fmt: skip
+            if "packed_taps" not in kernels:
+                yield base
+            yield from (replace(base, micro_kernel=name) for name in kernels[1:])
 
 
 def _variants(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Schedule]:
     """Yield the legal orders and loads of a tile; weights stream where they cannot be resident."""
-    for load_tiles in _load_tiles(shape, base, npu):
-        s = replace(base, load_tiles=load_tiles)
-        for order, prefetch in (("spatial_outer", 1), ("channel_outer", MAX_PREFETCH)):
-            resident = replace(s, order=order, prefetch=prefetch)
-            stream = replace(resident, weights="stream")
-            yield from [s for s in (resident, stream) if is_legal(shape, s, npu)][:1]
+    for s in (*_orders(shape, npu, base), *_slices(shape, npu, base)):
+        either = (s, replace(s, weights="stream"))
+        yield from [s for s in either if is_legal(shape, s, npu)][:1]
     if shape.rows.overlaps and base.tile_w >= shape.cols.out:
         rolling = canonical(shape, replace(base, halo="keep"))
-        yield from (
-            s
-            for s in (rolling, replace(rolling, weights="stream"))
-            if s.halo == "keep" and is_legal(shape, s, npu)
-        )
-    if shape.taps * shape.group_in * npu.array_cols * 2 > npu.spm_bytes // 4:
-        sliced = (replace(base, tile_ic=t, weights="stream") for t in depth_halvings(shape, npu))
-        yield from (s for s in sliced if is_legal(shape, s, npu))
+        either = (rolling, replace(rolling, weights="stream"))
+        yield from (s for s in either if s.halo == "keep" and is_legal(shape, s, npu))
+
+
+def _orders(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Schedule]:
+    for load_tiles in _load_tiles(shape, base, npu):
+        s = replace(base, load_tiles=load_tiles)
+        yield replace(s, order="spatial_outer", prefetch=1)
+        yield replace(s, order="channel_outer", prefetch=MAX_PREFETCH)
+
+
+def _slices(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Schedule]:
+    """Yield schedules that sum over slices of the input channels, loaded apart where possible."""
+    if base.micro_kernel == "packed_taps":
+        return
+    for tile_ic in depth_tiles(shape, npu):
+        s = replace(base, tile_ic=tile_ic, prefetch=2)
+        if has_slices(shape):
+            yield from (replace(s, order="depth_outer"), replace(s, load_ic="tile"))
+        else:
+            yield s
 
 
 def _load_tiles(shape: ConvShape, s: Schedule, npu: NpuConfig) -> list[int]:

@@ -30,7 +30,7 @@ def knobs(shape: ConvShape, npu: NpuConfig) -> tuple[Knob, ...]:
         Knob("tile_oc", tuple(reversed(channel_tiles(shape, npu)))),
         Knob("tile_ic", (shape.group_in, *depth_tiles(shape, npu))),
         Knob("load_tiles", tuple(_powers(shape.rows.out))),
-        Knob("load_ic", ("all", "tile") if _has_slices(shape) else ("all",)),
+        Knob("load_ic", ("all", "tile") if has_slices(shape) else ("all",)),
         Knob("halo", ("reload", "keep") if shape.rows.overlaps else ("reload",)),
         Knob("order", tuple(LOOPS)),
         Knob("weights", ("resident", "stream")),
@@ -44,7 +44,7 @@ def knobs(shape: ConvShape, npu: NpuConfig) -> tuple[Knob, ...]:
     )
 
 
-def _has_slices(shape: ConvShape) -> bool:
+def has_slices(shape: ConvShape) -> bool:
     """Return whether an input tile may be loaded in slices of channels."""
     converts = shape.source.needs_convert(shape.a_type)
     return not (shape.depthwise or shape.groups > 1 or converts)
@@ -205,7 +205,7 @@ class Extents:
         """Return whether a tile holds what several steps read, each another slice of channels."""
         if s.order != "spatial_outer" or s.load_tiles > 1 or s.halo == "keep":
             return False
-        return self.at.depth_tiles > 1 and _has_slices(self.shape)
+        return self.at.depth_tiles > 1 and has_slices(self.shape)
 
     def canonical(self) -> Schedule:
         """Return the schedule with fixed values for knobs that have no effect in these loops."""

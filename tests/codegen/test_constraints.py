@@ -21,7 +21,7 @@ from runtime_sim.npu import NpuConfig, load
 from tests.codegen.drawn import WITHOUT_KERNEL
 
 NPU = load("vnpu-256")
-TINY = NpuConfig("tiny", array_rows=4, array_cols=4, lanes=4, spm_kib=1, acc_kib=1)
+TINY = NpuConfig("tiny", array_rows=512, array_cols=4, lanes=4, spm_kib=1, acc_kib=1)
 Broken = tuple[Operator, NpuConfig]
 Break = Callable[[Any], Broken]
 
@@ -197,7 +197,7 @@ def test_every_rule_is_a_sentence() -> None:
 
 
 def _large(kind: str) -> Operator:
-    """Return an operator whose smallest tile needs more than a kibibyte."""
+    """Return an operator whose smallest slice of channels needs more than a kibibyte."""
     source = CaseSource(np.random.default_rng(3), border_in=False, border_out=False)
     image = source.tensor((9, 1, 3000) if kind != "dense" else (3000,))
     return operators()[kind].draw(replace(source, given=[image]))
