@@ -25,22 +25,22 @@ class Step:
 
 
 Steps = Mapping[int, Step]
-"""Identity of an unrolled loop's tuple of nodes -> its function, callees first."""
+"""Identity of an unrolled loop -> its function, callees first."""
 
 
 def steps_of(nodes: tuple[CodeNode, ...], function: str) -> Steps:
     """Return the step functions of the loops in `nodes`, the body of C function `function`."""
     steps: dict[int, Step] = {}
-    for variables, body in _unrolled(nodes, ()):
+    for loop, variables in _unrolled(nodes, ()):
         number = str(len(steps) + 1) if steps else ""
-        steps[id(body)] = Step(f"{function}_step{number}", variables, body)
+        steps[id(loop)] = Step(f"{function}_step{number}", variables, loop.body)
     return steps
 
 
 def _unrolled(
     nodes: tuple[CodeNode, ...], around: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], tuple[CodeNode, ...]]]:
-    """Yield the bodies of unrolled loops, inner ones first, with the variables around them."""
+) -> Iterator[tuple[CodeLoop, tuple[str, ...]]]:
+    """Yield the unrolled loops, inner ones first, with the variables in their bodies."""
     for node in nodes:
         if isinstance(node, CodeBranch):
             yield from _unrolled(node.body, around)
@@ -48,4 +48,4 @@ def _unrolled(
             variables = (*around, node.var)
             yield from _unrolled(node.body, variables)
             if node.copies > 1:
-                yield variables, node.body
+                yield node, variables

@@ -233,7 +233,7 @@ class _Printer:
 
     def step(self, loop: CodeLoop, copy: int) -> str:
         """Return the call of an unrolled loop's function for one of the copies."""
-        step = self.steps[id(loop.body)]
+        step = self.steps[id(loop)]
         index = (var(loop.var) + copy).to_c()
         handed = ["vnpu", *(["a"] if self.code.params else []), *step.variables[:-1], index]
         return f"{step.name}({', '.join(handed)});"

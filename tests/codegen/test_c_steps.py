@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from codegen.emit_c import emit_c
@@ -71,6 +73,13 @@ def test_a_loop_in_a_loop_hands_its_function_both_variables(outer: int) -> None:
     assert text.count("const struct kernel_args *a, int64_t x, int64_t y)") == 1
     assert text.count("kernel_step(vnpu, a, x, y + 1);") == 1
     assert text.count("kernel_step2(vnpu, a, x + 1);") == outer - 1
+
+
+def test_loops_without_commands_have_functions_of_their_own() -> None:
+    nothing = Loop("y", N, (Guard(const(0), pair(N)),), unroll=2)
+    text = printed(Loop("x", N, (count(X), nothing)), replace(nothing, var="z"))
+    assert text.count("kernel_step(vnpu, a, x, y);") == 2
+    assert text.count("kernel_step2(vnpu, a, z);") == 2
 
 
 def test_an_entry_has_functions_too() -> None:
