@@ -32,6 +32,7 @@ WIDTH = 100
 INDENT = "    "
 
 _ARGS = "a->"
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset(
     "a vnpu SET VAR auto break case char const continue default do double else enum extern float "
@@ -132,9 +133,7 @@ def _function(name: str, arguments: list[str], body: list[str]) -> list[str]:
 def _step(step: Step, code: Code, steps: Steps) -> list[str]:
     """Return the body of the function of a step of a kernel."""
     lines = _body(replace(code, body=step.body), steps, *step.variables)
-    text = "\n".join(lines)
-    unused = [name for name in step.variables if not re.search(rf"\b{name}\b", text)]
-    return [*(f"{INDENT}(void){name};" for name in unused), *lines]
+    return [*_unused(step.variables, lines), *lines]
 
 
 def _entry(symbol: str, code: Code, static: bool) -> list[str]:
@@ -156,11 +155,13 @@ def _entry(symbol: str, code: Code, static: bool) -> list[str]:
 def _body(code: Code, steps: Steps, *variables: str) -> list[str]:
     printer = _Printer(code, choose_locals(code, variables), steps)
     lines = list(printer.block(code.body, INDENT, {}))
-    if code.params and not any(_ARGS in line or "(vnpu, a" in line for line in lines):
-        lines.insert(0, f"{INDENT}(void)a;")
-    if not any("(vnpu" in line for line in lines):
-        lines.insert(0, f"{INDENT}(void)vnpu;")
-    return lines
+    return [*_unused(("vnpu", "a") if code.params else ("vnpu",), lines), *lines]
+
+
+def _unused(names: Iterable[str], lines: list[str]) -> list[str]:
+    """Return a statement for each of the names that the lines of a function do not mention."""
+    text = _COMMENT.sub("", "\n".join(lines))
+    return [f"{INDENT}(void){name};" for name in names if not re.search(rf"\b{name}\b", text)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,18 +43,17 @@ command."""
 
 def features(operator: Operator, schedule: Schedule, npu: NpuConfig) -> NDArray[np.float64]:
     """Return the features of a schedule."""
-    return features_of(operator, (schedule,), npu)[0]
+    return features_of(operator, (operator.canonical(schedule, npu),), npu)[0]
 
 
 def features_of(
     operator: Operator, schedules: Sequence[Schedule], npu: NpuConfig
 ) -> NDArray[np.float64]:
-    """Return the features of schedules, a row each."""
-    canonical = [operator.canonical(schedule, npu) for schedule in schedules]
-    if not canonical:
+    """Return the features of canonical schedules, a row each."""
+    if not schedules:
         return np.zeros((0, len(FEATURES)))
-    columns = columns_of(canonical)
-    estimates = np.array([_estimate(operator, schedule, npu) for schedule in canonical])
+    columns = columns_of(schedules)
+    estimates = np.array([_estimate(operator, schedule, npu) for schedule in schedules])
     bounds, costs = _costs(operator, columns, npu)
     rows = [
         *(_numbers(operator, npu, name, columns[name]) for name in KNOBS),

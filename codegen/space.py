@@ -27,6 +27,8 @@ fits with no others, and whether the other knobs have an effect does not depend 
 _ATTEMPTS = 2_000
 """How many random points are tried before one is looked for near the default schedule."""
 _WALK = 32
+_KEPT = 50_000
+"""How many points' schedules are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Space:
         self._names = tuple(knob.name for knob in self.knobs)
         self._index = [{value: i for i, value in enumerate(knob.values)} for knob in self.knobs]
         self._growing = sum(knob.name in GROWING for knob in self.knobs)
+        self._schedules: dict[Point, Schedule] = {}
         if not operator.schedules(npu):
             raise operator.no_schedule(npu)
 
@@ -62,6 +65,9 @@ class Space:
 
     def schedule(self, point: Point) -> Schedule:
         """Return the canonical schedule of a point."""
+        return self._schedules.get(point) or self._schedule(point)
+
+    def _schedule(self, point: Point) -> Schedule:
         values = {
             knob.name: knob.values[index] for knob, index in zip(self.knobs, point, strict=True)
         }
@@ -136,9 +142,19 @@ class Space:
         return point
 
     def _settled(self, point: Point) -> Point | None:
-        """Return the canonical point of a point's schedule; None where it is not legal."""
-        schedule = self.schedule(point)
-        return self._point(schedule) if self.operator.is_legal(schedule, self.npu) else None
+        """Return the canonical point of a point's schedule; None where it is not legal.
+
+        Searchers ask for the schedules of points that they have just been given: those are kept.
+        """
+        schedule = self._schedule(point)
+        if not self.operator.is_legal(schedule, self.npu):
+            return None
+        settled = self._point(schedule)
+        if settled is not None:
+            if len(self._schedules) >= _KEPT:
+                self._schedules.clear()
+            self._schedules[settled] = schedule
+        return settled
 
     def _point(self, schedule: Schedule) -> Point | None:
         values = [getattr(schedule, name) for name in self._names]

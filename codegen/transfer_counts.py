@@ -50,52 +50,63 @@ def bursts_of_tiles(
             pick[index[window], column] += 1
     first = [index[tiling[0]] for tiling in cols]
     last = [index[tiling[-1]] for tiling in cols]
-    counter = _Counter(border, burst)
-    totals = sum(counter.of(rows, spans, slice_) for slice_ in channels)
-    ends = [[tiling[0] for tiling in rows], [tiling[-1] for tiling in rows]]
-    starts = counter.of([[w] for w in ends[0]], spans, channels[0])
-    stops = counter.of([[w] for w in ends[1]], spans, channels[-1])
-    return Tables(np.asarray(totals) @ pick, starts[:, first], stops[:, last])
+    totals = _Counter(border, burst, rows, spans).total(channels)
+    ends = [[[tiling[index]] for tiling in rows] for index in (0, -1)]
+    starts = _Counter(border, burst, ends[0], spans).of(channels[0])
+    stops = _Counter(border, burst, ends[1], spans).of(channels[-1])
+    return Tables(totals @ pick, starts[:, first], stops[:, last])
 
 
-@dataclass(frozen=True, slots=True)
 class _Counter:
-    border: Border
-    burst: int
+    """Counts the bursts of every (row tiling, column window)."""
 
-    def of(self, rows: Sequence[Windows], spans: Windows, channels: tuple[int, int]) -> Ints:
-        """Return the bursts of every (row tiling, column window) for one slice of channels."""
+    def __init__(self, border: Border, burst: int, rows: Sequence[Windows], spans: Windows) -> None:
+        self.border, self.burst, self.rows, self.spans = border, burst, rows, spans
+        self.height = max((stop for tiling in rows for _, stop in tiling), default=0)
+        self.width = max((stop for _, stop in spans), default=0)
+        self.moved = _moved(rows, self.height)
+
+    def total(self, channels: Windows) -> Ints:
+        """Return the bursts of all slices; those of one size and phase have the same."""
+        alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for begin, stop in channels:
+            phase = begin * self.border.item % self.burst
+            alike.setdefault((phase, stop - begin), []).append((begin, stop))
+        if self.border.planar:
+            return np.asarray(sum(self.of(slice_) for slice_ in channels))
+        return np.asarray(sum(len(slices) * self.of(slices[0]) for slices in alike.values()))
+
+    def of(self, channels: tuple[int, int]) -> Ints:
+        """Return the bursts of one slice of channels."""
         b = self.border
         if b.planar:
-            return self._planes(rows, spans, channels)
+            return self._planes(channels)
         if channels == (0, b.channels) and b.step[1] == 1:
-            return self._rows(rows, spans, 0)
-        return self._pixels(rows, spans, channels)
+            return self._rows(0)
+        return self._pixels(channels)
 
-    def _planes(self, rows: Sequence[Windows], spans: Windows, channels: tuple[int, int]) -> Ints:
+    def _planes(self, channels: tuple[int, int]) -> Ints:
         """Return bursts where each row of each plane is one run, or whole planes are."""
         b = self.border
         plane = b.height * b.width * b.item
-        each = np.asarray(sum(self._rows(rows, spans, c * plane) for c in range(*channels)))
-        if b.step == (1, 1) and (0, b.width) in spans:
+        each = np.asarray(sum(self._rows(c * plane) for c in range(*channels)))
+        if b.step == (1, 1) and (0, b.width) in self.spans:
             run = np.int64((channels[1] - channels[0]) * plane)
             whole = self._touched(np.array([channels[0] * plane]), run)[0]
-            for row, tiling in enumerate(rows):
+            for row, tiling in enumerate(self.rows):
                 if tuple(tiling) == ((0, b.height),):
-                    each[row, list(spans).index((0, b.width))] = whole
+                    each[row, list(self.spans).index((0, b.width))] = whole
         return each
 
-    def _rows(self, rows: Sequence[Windows], spans: Windows, offset: int) -> Ints:
+    def _rows(self, offset: int) -> Ints:
         """Return bursts where each row of a tile is one run, or all of them are."""
-        b, pitch = self.border, self.border.row_pitch
-        heights = range(max((stop for tiling in rows for _, stop in tiling), default=0))
-        starts = offset + np.arange(len(heights), dtype=np.int64)[:, None] * pitch
-        pixel = b.pixel_pitch
-        begins = np.array([begin for begin, _ in spans], np.int64) * pixel
-        runs = np.array([stop - begin for begin, stop in spans], np.int64) * pixel
-        each = _moved(rows, len(heights)) @ self._touched(starts + begins, runs)
+        pitch, pixel = self.border.row_pitch, self.border.pixel_pitch
+        starts = offset + np.arange(self.height, dtype=np.int64)[:, None] * pitch
+        begins = np.array([begin for begin, _ in self.spans], np.int64) * pixel
+        runs = np.array([stop - begin for begin, stop in self.spans], np.int64) * pixel
+        each = self.moved @ self._touched(starts + begins, runs)
         for column in np.flatnonzero(runs == pitch).tolist():
-            each[:, column] = [self._merged(tiling, offset) for tiling in rows]
+            each[:, column] = [self._merged(tiling, offset) for tiling in self.rows]
         return each
 
     def _merged(self, tiling: Windows, offset: int) -> int:
@@ -104,19 +115,20 @@ class _Counter:
         runs = np.array([stop - begin for begin, stop in tiling], np.int64) * pitch
         return int(self._touched(offset + begins, runs).sum())
 
-    def _pixels(self, rows: Sequence[Windows], spans: Windows, channels: tuple[int, int]) -> Ints:
+    def _pixels(self, channels: tuple[int, int]) -> Ints:
         """Return bursts where each pixel of a tile is one run."""
         b = self.border
-        height = max((stop for tiling in rows for _, stop in tiling), default=0)
-        width = max((stop for _, stop in spans), default=0)
         begin, run = channels[0] * b.item, (channels[1] - channels[0]) * b.item
-        y = np.arange(height, dtype=np.int64)[:, None] * b.row_pitch
-        x = np.arange(width, dtype=np.int64)[None, :] * b.pixel_pitch
-        touched = self._touched(y + x + begin, np.int64(run))
-        each = _moved(rows, height) @ touched @ _moved([[w] for w in spans], width).T
+        y = np.arange(self.height, dtype=np.int64)[:, None] * b.row_pitch
+        x = np.arange(self.width, dtype=np.int64)[None, :] * b.pixel_pitch
+        # Sums of whole rows up to each column give those of every window.
+        touched = self.moved @ self._touched(y + x + begin, np.int64(run))
+        before = np.cumsum(np.pad(touched, ((0, 0), (1, 0))), axis=1)
+        begins, stops = np.array(self.spans, np.int64).reshape(-1, 2).T
+        each = before[:, stops] - before[:, begins]
         if run == b.row_pitch:
-            for column in (i for i, (begin_, stop) in enumerate(spans) if stop - begin_ == 1):
-                each[:, column] = [self._merged(tiling, begin) for tiling in rows]
+            for column in np.flatnonzero(stops - begins == 1).tolist():
+                each[:, column] = [self._merged(tiling, begin) for tiling in self.rows]
         return each
 
     def _touched(self, begin: Ints, run: Ints | np.int64) -> Ints:
@@ -128,7 +140,7 @@ def _moved(tilings: Sequence[Windows], size: int) -> Ints:
     """Return how often each tiling moves each element of an axis of `size`."""
     edges = np.zeros((len(tilings), size + 1), np.int64)
     for row, tiling in enumerate(tilings):
-        for begin, stop in tiling:
-            edges[row, begin] += 1
-            edges[row, stop] -= 1
+        begins, stops = np.array(tiling, np.int64).reshape(-1, 2).T
+        np.add.at(edges[row], begins, 1)
+        np.subtract.at(edges[row], stops, 1)
     return np.cumsum(edges, axis=1)[:, :size]

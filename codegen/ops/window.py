@@ -66,7 +66,7 @@ class WindowOperator(Operator):
             a_type=self.a_type,
             w_type=self.weight.dtype.name,
             out_type=self.requant.dtype,
-            vector_zero_points=len(np.unique(self.weight_zero_point)) > 1,
+            vector_zero_points=bool((self.weight_zero_point != self.weight_zero_point[0]).any()),
             rounding=int(self.requant.scaling.rounding),
         )
 

@@ -8,7 +8,7 @@ import pytest
 
 from codegen.emit_c import emit_c
 from codegen.expr import Expr, ExprLike, as_expr, const, less, param, var
-from codegen.kernel import Call, Guard, Instr, Kernel, Loop, Node
+from codegen.kernel import Call, Comment, Guard, Instr, Kernel, Loop, Node
 from runtime_sim.npu import load
 from tests.codegen.streams import check_same_streams
 
@@ -95,6 +95,13 @@ def test_parameters_and_variables_that_nothing_reads_are_named_as_unused() -> No
     text = printed(Loop("x", const(4), (count(1), fence(2)), unroll=2), params=False)
     assert "static void kernel_step(vnpu_t *vnpu, int64_t x)\n{\n    (void)x;" in text
     assert text.count("kernel_step(vnpu, x") == 2
+
+
+def test_names_in_comments_and_in_other_names_are_no_use_of_a_parameter() -> None:
+    idle = Loop("y", N, (Comment("x, vnpu and a are free"),), unroll=2)
+    text = printed(Loop("x", N, (idle,), unroll=2))
+    assert "(void)x;\n    (void)y;\n    (void)vnpu;\n    (void)a;\n" in text
+    assert "int64_t x)\n{\n    const int64_t n_1 = vnpu_max(" in text
 
 
 def test_every_copy_writes_what_the_body_writes() -> None:

@@ -36,10 +36,10 @@ class Featurizer:
         """Take the default schedule's features as the unit."""
         self._operator, self._npu = operator, npu
         self._plain: dict[Schedule, Vector] = {}
-        self._unit = self.plain(best_schedule(operator, npu))
+        self._unit = self.plain(operator.canonical(best_schedule(operator, npu), npu))
 
     def plain(self, schedule: Schedule) -> Vector:
-        """Return the features of one schedule as codegen gives them."""
+        """Return the features of one canonical schedule as codegen gives them."""
         self._fill([schedule])
         return self._plain[schedule]
 
