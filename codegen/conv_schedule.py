@@ -85,10 +85,12 @@ def _variants(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Sche
 
 
 def _orders(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Schedule]:
+    """Yield the orders of a tile; those in which joined loads would have no effect without them."""
     for load_tiles in _load_tiles(shape, base, npu):
-        s = replace(base, load_tiles=load_tiles)
-        yield replace(s, order="spatial_outer", prefetch=1)
-        yield replace(s, order="channel_outer", prefetch=MAX_PREFETCH)
+        for order, prefetch in (("spatial_outer", 1), ("channel_outer", MAX_PREFETCH)):
+            s = replace(base, load_tiles=load_tiles, order=order, prefetch=prefetch)
+            if load_tiles == 1 or canonical(shape, s).load_tiles == load_tiles:
+                yield s
 
 
 def _slices(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Schedule]:
