@@ -66,6 +66,15 @@ def compile_shared(
     return _compile(source, out, ["-shared"], include_dirs, flags)
 
 
+def load_shared(source: str, flags: Sequence[str] = ("-O1",)) -> ctypes.CDLL:
+    """Compile C text and load it into this process; no file is left.
+
+    Raises CompilerError as `compile_shared`, OSError where the library cannot be loaded.
+    """
+    with tempfile.TemporaryDirectory(prefix="vnpu-so-") as folder:
+        return ctypes.CDLL(str(compile_shared(source, Path(folder) / "library.so", flags=flags)))
+
+
 def check_syntax(
     source: str, include_dirs: Iterable[Path] = (), flags: Sequence[str] = STRICT
 ) -> None:
@@ -152,8 +161,7 @@ def emitted_streams(
     Raises CompilerError as `compile_shared`, and VnpuError where an entry reports an error.
     """
     text = source + "".join(_COLLECT.format(symbol=symbol) for symbol in symbols) + _RELEASE
-    with tempfile.TemporaryDirectory(prefix="vnpu-so-") as folder:
-        library = ctypes.CDLL(str(compile_shared(text, Path(folder) / "kernels.so", flags=flags)))
+    library = load_shared(text, flags)
     return {symbol: _collect(library, symbol) for symbol in symbols}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from codegen.compile_c import CompilerError, compile_shared
+from codegen.compile_c import CompilerError, load_shared
 from runtime_sim.isa.fields import Queue
 from runtime_sim.isa.table import SEMAPHORES
 from runtime_sim.npu import NpuConfig
@@ -54,10 +53,12 @@ def totals(work: Work, ends: Sequence[int], config: NpuConfig) -> list[int]:
         return [total_cycles(work.part(first, last), config) for first, last in pairs]
     latency = np.array([memory.latency for memory in config.memories], np.int64)
     found, limits = np.zeros(len(ends), np.int64), np.array(ends, np.int64)
-    columns = _Work(*(_pointer(getattr(work, name)) for name in _COLUMNS))
+    # The pointers do not keep alive what they point to.
+    columns = [np.ascontiguousarray(getattr(work, name), np.int64) for name in _COLUMNS]
+    commands = _Work(*map(_pointer, columns))
     npu = _Npu(config.queue_depth, len(latency), _pointer(latency))
     status = library.vnpu_totals(
-        ctypes.byref(columns), ctypes.c_int64(len(ends)), _pointer(limits),
+        ctypes.byref(commands), ctypes.c_int64(len(ends)), _pointer(limits),
         ctypes.byref(npu), _pointer(found),
     )  # fmt: skip
     if status:
@@ -66,7 +67,7 @@ def totals(work: Work, ends: Sequence[int], config: NpuConfig) -> list[int]:
 
 
 def _pointer(column: NDArray[np.int64]) -> ctypes._Pointer[ctypes.c_int64]:
-    return np.ascontiguousarray(column, np.int64).ctypes.data_as(_Pointer)
+    return column.ctypes.data_as(_Pointer)
 
 
 @lru_cache(maxsize=1)
@@ -76,10 +77,7 @@ def _library() -> ctypes.CDLL | None:
         "-O2", f"-DQUEUES={len(Queue)}", f"-DCTRL={int(Queue.CTRL)}", f"-DSEMAPHORES={SEMAPHORES}",
     )  # fmt: skip
     try:
-        with tempfile.TemporaryDirectory(prefix="vnpu-so-") as folder:
-            out = Path(folder) / "total_cycles.so"
-            source = _SOURCE.read_text(encoding="utf-8")
-            return ctypes.CDLL(str(compile_shared(source, out, flags=flags)))
+        return load_shared(_SOURCE.read_text(encoding="utf-8"), flags)
     except (CompilerError, OSError) as error:
         _log.info("totals of timelines are worked out in Python: %s", error)
         return None
