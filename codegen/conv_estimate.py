@@ -39,8 +39,7 @@ def least_cycles(shape: ConvShape, s: Schedule, npu: NpuConfig) -> float:
     spatial = at.row_tiles * at.col_tiles
     cols = _mean_window(shape.cols, s.tile_w, 0)
     rows = (shape.rows.elements_read, cols, shape.source.channels)
-    out = (shape.rows.out / at.row_tiles, shape.cols.out / at.col_tiles,
-           shape.target.channels / at.channel_tiles)  # fmt: skip
+    out = _output_extent(shape, at)
     moved = at.col_tiles * box_cycles(shape.source, rows, memory)
     moved += spatial * at.channel_tiles * box_cycles(shape.target, out, memory)
     moved += transfer_cycles(shape.depth * shape.target.channels, memory)
@@ -109,8 +108,7 @@ def average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> AverageStep:
     spatial, channels = counts["row"] * counts["col"], counts["channel"]
     tiles, channel_outer = spatial * channels, s.order == "channel_outer"
     rounds = channels if channel_outer else spatial
-    out = (shape.rows.out / counts["row"], shape.cols.out / counts["col"],
-           shape.target.channels / channels)  # fmt: skip
+    out = _output_extent(shape, at)
     loads, _ = extents.uses(at.input_loops)
     pieces, _ = extents.uses(WEIGHT_LOOPS)
     tile_weights = shape.depth * shape.target.channels / channels
@@ -141,6 +139,12 @@ def average_step(shape: ConvShape, s: Schedule, npu: NpuConfig) -> AverageStep:
         overlaps_dma=overlaps,
         overlaps_vector=s.acc_buffers > 1 or tiles == at.acc_tiles,
     )
+
+
+def _output_extent(shape: ConvShape, at: ConvLayout) -> tuple[float, float, float]:
+    """Return the mean (rows, columns, channels) of an output tile."""
+    return (shape.rows.out / at.row_tiles, shape.cols.out / at.col_tiles,
+            shape.target.channels / at.channel_tiles)  # fmt: skip
 
 
 def _input_extent(shape: ConvShape, s: Schedule, at: ConvLayout) -> tuple[float, float, float]:

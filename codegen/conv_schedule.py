@@ -61,6 +61,8 @@ def _ranked(shape: ConvShape, npu: NpuConfig, buffers: int) -> list[Schedule]:
 def _bases(shape: ConvShape, npu: NpuConfig, buffers: int) -> Iterator[Schedule]:
     """Yield micro-kernels and output tiles whose sums fit ACC, with all input channels."""
     kernels = micro_kernels(shape, npu)
+    if "packed_taps" in kernels:
+        kernels = kernels[1:]  # packing is better than not
     for tile_oc in channel_tiles(shape, npu):
         for tile_h, tile_w in _spatial_tiles(shape, npu, tile_oc):
             base = Schedule(
@@ -68,9 +70,7 @@ def _bases(shape: ConvShape, npu: NpuConfig, buffers: int) -> Iterator[Schedule]
                 in_buffers=buffers, weight_buffers=buffers, out_buffers=buffers,
                 acc_buffers=min(buffers, npu.acc_elements // (tile_h * tile_w * tile_oc)),
             )  # fmt: skip
-            if "packed_taps" not in kernels:
-                yield base
-            yield from (replace(base, micro_kernel=name) for name in kernels[1:])
+            yield from (replace(base, micro_kernel=name) for name in kernels)
 
 
 def _variants(shape: ConvShape, npu: NpuConfig, base: Schedule) -> Iterator[Schedule]:

@@ -70,11 +70,11 @@ def depth_tiles(shape: ConvShape, npu: NpuConfig) -> list[int]:
         return []
     blocks = equal_parts(-(-shape.group_in // npu.array_rows))
     parts = {part * npu.array_rows for part in _spread(blocks, MAX_DEPTH_PARTS)}
-    tiles = parts | set(depth_halvings(shape, npu))
+    tiles = parts | set(_depth_halvings(shape, npu))
     return sorted((tile for tile in tiles if tile < shape.group_in), reverse=True)
 
 
-def depth_halvings(shape: ConvShape, npu: NpuConfig) -> list[int]:
+def _depth_halvings(shape: ConvShape, npu: NpuConfig) -> list[int]:
     """Return the three largest input-channel tiles that are powers of two of the array's rows."""
     tiles, tile = [], npu.array_rows
     while tile < shape.group_in:

@@ -67,13 +67,13 @@ class _Counter:
         self.moved = _moved(rows, self.height)
 
     def total(self, channels: Windows) -> Ints:
-        """Return the bursts of all slices; those of one size and phase have the same."""
+        """Return the bursts of all slices; those of pixels are alike by size and phase."""
+        if self.border.planar:
+            return np.asarray(sum(self.of(slice_) for slice_ in channels))
         alike: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for begin, stop in channels:
             phase = begin * self.border.item % self.burst
             alike.setdefault((phase, stop - begin), []).append((begin, stop))
-        if self.border.planar:
-            return np.asarray(sum(self.of(slice_) for slice_ in channels))
         return np.asarray(sum(len(slices) * self.of(slices[0]) for slices in alike.values()))
 
     def of(self, channels: tuple[int, int]) -> Ints:
