@@ -32,6 +32,7 @@ from codegen.measure import cycles_of
 from codegen.ops.base import Operator
 from codegen.schedule import Schedule, ScheduleError, Value
 from codegen.space import Knob
+from runtime_sim.errors import VnpuError
 from runtime_sim.npu import NpuConfig, load
 from tvm_vnpu.tuner.code_version import code_version
 from tvm_vnpu.tuner.optimum import Optimum, find_optimum
@@ -39,7 +40,7 @@ from tvm_vnpu.tuner.optimum import Optimum, find_optimum
 WORTH = 0.005
 PRESETS = ("vnpu-256", "vnpu-256-lowbw", "vnpu-1024", "vnpu-4096", "vnpu-64")
 QUICK, LIMIT = "gap", 600
-SEED, DRAWS, UNROLLS = 11, 40, (1, 2, 4)
+SEED, DRAWS = 11, 40
 WITHOUT: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "column tiles": ("tile_w", ()),
     "channel tiles": ("tile_oc", ()),
@@ -132,20 +133,32 @@ def _arguments() -> argparse.Namespace:
         arguments.layers = arguments.layers or [QUICK]
     arguments.npu = arguments.npu or list(PRESETS[: 1 if arguments.quick else None])
     for name in arguments.npu:
-        if not known_layers(Subjects((name,), tuple(arguments.layers), 0), name):
+        digest = load(name).digest()
+        recorded = [row["layer"] for row in optimum_rows() if row["npu_digest"] == digest]
+        if not recorded:
+            raise SystemExit(str(_unknown(name)))
+        if not any(is_chosen(layer, arguments.layers) for layer in recorded):
             raise SystemExit(f"no layer has {' or '.join(arguments.layers)} in its name")
     return arguments
 
 
+def _unknown(npu: str) -> VnpuError:
+    """Return the error of a preset whose optima are not all recorded."""
+    return VnpuError(
+        f"the optima of {npu} are not recorded",
+        fix=f"run `python -m benchmarks.optimum --npu {npu}`",
+    )
+
+
 @lru_cache
 def known_layers(subjects: Subjects, npu: str) -> tuple[Known, ...]:
-    """Return the layers to ask on a preset."""
+    """Return the layers to ask on a preset. Raises VnpuError where one's optimum is not known."""
     optima = {(row["npu_digest"], row["operator"]): row for row in optimum_rows()}
     found = []
     for layer in layers_of(load(npu), 0, subjects.limit):
-        if is_chosen(layer, subjects.texts):
+        if is_chosen(layer.name, subjects.texts):
             if layer.subject not in optima:
-                raise SystemExit(f"run `python -m benchmarks.optimum --npu {npu}` first")
+                raise _unknown(npu)
             row = optima[layer.subject]
             schedule = Schedule.from_dict(json.loads(row["schedule"]))
             found.append(Known(layer, row["optimum_cycles"], schedule))
@@ -179,9 +192,12 @@ def _row(without: str, worth: str, where: tuple[str, str], times: float, asked: 
 
 
 def _has(layer: Layer, without: str) -> bool:
-    knobs = {knob.name: knob for knob in layer.operator.knobs(layer.npu)}
-    name = WITHOUT[without][0]
-    return name in knobs and len(knobs[name].values) > 1
+    return len(_values(layer, WITHOUT[without][0])) > 1
+
+
+def _values(layer: Layer, name: str) -> tuple[Value, ...]:
+    """Return the values of a knob, none where the layer does not have it."""
+    return next((k.values for k in layer.operator.knobs(layer.npu) if k.name == name), ())
 
 
 def _loss(one: Known, without: str) -> float:
@@ -207,15 +223,16 @@ def gain_of_unrolling(subjects: Subjects, npu: str) -> Row:
     gains: list[tuple[float, str]] = []
     for one in known_layers(subjects, npu):
         layer, rng = one.layer, np.random.default_rng(SEED)
-        if _has(layer, "unroll"):
+        factors = _values(layer, "unroll")
+        if len(factors) > 1:
             space = layer.operator.space(layer.npu)
             drawn = [space.schedule(space.random(rng)) for _ in range(DRAWS)]
             by_factor = [
-                cycles_of(layer.operator, [replace(s, unroll=k) for s in drawn], layer.npu)
-                for k in UNROLLS
+                cycles_of(layer.operator, [replace(s, unroll=k) for s in drawn], layer.npu)  # type: ignore[arg-type]
+                for k in factors
             ]
-            gains += [(plain / min(plain, *more) - 1, layer.name)
-                      for plain, *more in zip(*by_factor, strict=True)]  # fmt: skip
+            gains += [(rolled / min(rolled, *more) - 1, layer.name)
+                      for rolled, *more in zip(*by_factor, strict=True)]  # fmt: skip
     most, where = max(gains)
     return {
         "npu": npu, "random_schedules": len(gains),

@@ -89,7 +89,7 @@ def main() -> int:
 def _one_npu(name: str, arguments: argparse.Namespace) -> list[Row]:
     """Search the layers on one NPU, print and record."""
     layers = layers_of(load(name), arguments.sample, arguments.limit)
-    layers = [layer for layer in layers if is_chosen(layer, arguments.layers)]
+    layers = [layer for layer in layers if is_chosen(layer.name, arguments.layers)]
     store = Store(ROOT / "build" / "optimum" / f"{code_version()}.jsonl")
     for layer, row in solve(layers, store, arguments.processes):
         found = f"{row['optimum_cycles']:,} cycles, {row['seconds']} s"
@@ -121,12 +121,12 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def is_chosen(layer: Layer, wanted: Sequence[str]) -> bool:
-    """Return whether a layer has one of the numbers or texts in its name; all have where there are
+def is_chosen(name: str, wanted: Sequence[str]) -> bool:
+    """Return whether a layer's name has one of the numbers or texts; all have where there are
     none.
     """
-    number = layer.name.split(" ")[0]
-    return not wanted or any(text == number or text in layer.name.split(" ")[1:] for text in wanted)
+    number, *texts = name.split(" ")
+    return not wanted or any(text == number or text in texts for text in wanted)
 
 
 def layers_of(npu: NpuConfig, sample: int, limit: int = LIMIT) -> list[Layer]:
