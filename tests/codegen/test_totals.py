@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from random import Random
 from unittest.mock import patch
 
 import numpy as np
@@ -22,7 +21,7 @@ from tests.runtime_sim import programs
 from tests.runtime_sim.streams import load, mask, requant, stream
 
 TWO_MEMORIES = (0, 0, 0, 1) * 4
-PROGRAMS = st.integers(0, 1 << 32).map(lambda seed: programs.draw_program(Random(seed), 40))
+PROGRAMS = programs.drawn_programs(40)
 CONFIGS = st.builds(
     lambda rate, latency, depth: replace(
         programs.CONFIG, memories=(Memory("a", rate, latency), Memory("b", 3, 7)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from runtime_sim import npu, timing
 from runtime_sim.isa.codec import Words
 from runtime_sim.npu import Memory, NpuConfig
 from tests.artifact.models import classifier, write
-from tests.runtime_sim.programs import draw_program
+from tests.runtime_sim.programs import drawn_programs
 from tvm_vnpu.artifact import profile_model
 from tvm_vnpu.artifact.prepare import inference_of, read_model
 from tvm_vnpu.report.inference import Inference
@@ -83,7 +82,7 @@ def test_cuts_anywhere_add_up(inference: Inference, data: st.DataObject) -> None
 
 
 @given(
-    program=st.integers(0, 1 << 32).map(lambda seed: draw_program(Random(seed), 60)),
+    program=drawn_programs(60),
     depth=st.integers(1, 8),
     slow=st.booleans(),
     share=st.floats(0, 1),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+from hypothesis import strategies as st
 
 from runtime_sim import npu
 from runtime_sim.isa.codec import Words, encode
@@ -36,6 +37,11 @@ _RANGE = {DType.S8: (-128, 127), DType.U8: (0, 255), DType.F32: (-128, 127)}
 _SMALL = {"kh": 3, "kw": 3, "sh": 2, "sw": 2, "dh": 2, "dw": 2, "mult": 3, "run": 24}
 _CHANNELS = ("c", "ic", "oc")
 _PLACED = ("_addr", "_stride", "_ring_rows", "_ring_start", "params", "dram")
+
+
+def drawn_programs(length: int) -> st.SearchStrategy[Words]:
+    """Return the strategy that draws programs of so many commands and an END."""
+    return st.integers(0, 1 << 32).map(lambda seed: draw_program(Random(seed), length))
 
 
 def draw_command(random: Random, row: Instruction) -> dict[str, int]:

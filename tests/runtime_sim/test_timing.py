@@ -187,7 +187,7 @@ def test_an_empty_stream_takes_no_time() -> None:
     assert simulate(stream(), CONFIG).total == 0
 
 
-PROGRAMS = st.integers(0, 1 << 32).map(lambda seed: programs.draw_program(Random(seed), 40))
+PROGRAMS = programs.drawn_programs(40)
 CONFIGS = st.builds(
     lambda rate, latency, burst, depth: replace(
         programs.CONFIG, memories=(Memory("dram", rate, latency, burst),), queue_depth=depth
